@@ -53,14 +53,15 @@ class Collective(torch.autograd.Function):
        :level: must
        :sources: X Local SPMD types "same values across the axis"
 
-       A result of type R or I is the same on every rank, bit for bit, and an argument of type P counts by its sum
-       alone: what one rank holds more and another less changes nothing.
+       A result of type R or I is the same on every rank, bit for bit. An argument of type P counts by its sum
+       alone: moving a part of it from one rank to another changes nothing.
 
     .. clause:: Collective.forward.any-layout
        :level: quality
        :sources: ours
 
-       A transposed, sliced or expanded argument gives what its elements give in order, or is refused on every rank.
+       A transposed, sliced or expanded argument gives the same result as a contiguous one with equal elements, or
+       is refused on every rank.
 
     .. clause:: Collective.forward.same-calls
        :level: quality
@@ -72,19 +73,20 @@ class Collective(torch.autograd.Function):
        :level: quality
        :sources: ours
 
-       The results can be read at once: no work is left running, and the memory of the arguments is no longer in use.
+       The results can be read at once: no work is still running, and the memory of the arguments is no longer in
+       use.
 
     .. clause:: Collective.forward.one-rank
        :level: quality
        :sources: ours
 
-       It works in a group of one rank, with a collective or without.
+       It works in a group of one rank, with or without a collective.
 
     .. clause:: Collective.backward.gradient
        :level: must
        :sources: X Local SPMD types "The gradient of Varying is Varying"
 
-       Every gradient is the one that the types of arguments and results owe, all ranks taken together.
+       Every gradient is the one that the types of the arguments and results define, for all ranks together.
 
     .. clause:: Collective.backward.types
        :level: must
@@ -96,34 +98,34 @@ class Collective(torch.autograd.Function):
        :level: must
        :sources: X Extending PyTorch
 
-       Of several results, ranks may use different ones: nothing hangs, and the gradients are right. (Where a rank uses
-       none at all, its backward never runs, and others that wait for it in a collective wait in vain.)
+       If there are several results, ranks may use different ones: nothing hangs, and the gradients are right. (On a
+       rank that uses none at all, backward never runs, and ranks that wait for it in a collective wait forever.)
 
     .. clause:: Collective.backward.any-layout
        :level: should
        :sources: X Extending PyTorch
 
-       Gradients that come in transposed, sliced or expanded, on all ranks or on one, give what their elements give in
-       order.
+       Incoming gradients that are transposed, sliced or expanded, on all ranks or on one, give the same result as
+       contiguous ones.
 
     .. clause:: Collective.backward.twice
        :level: quality
        :sources: ours
 
-       The gradient can be differentiated again, and its derivative is right, or doing so is refused.
+       The second derivative is right, or computing it raises an error.
 
     .. clause:: Collective.group.subgroup
        :level: should
        :sources: X torch.distributed
 
-       It is right in a group that is not the world, that lacks rank 0, whose ranks do not follow one another, or whose
-       ranks are in another order.
+       It is right in a group that is not the world: one that lacks rank 0, has a gap between its ranks, or has them
+       in another order.
 
     .. clause:: Collective.group.two-at-once
        :level: quality
        :sources: ours
 
-       Calls in two groups of the same world do not disturb one another.
+       Calls in two groups of the same world do not interfere.
 
     Example:
         >>> import torch

@@ -28,23 +28,24 @@ class Function(torch.autograd.Function):
        :level: must
        :sources: X Extending PyTorch "return either a single"
 
-       ``apply`` hands out what ``forward`` returned: one value for one value, a tuple for a tuple, with
-       every non-tensor as it was.
+       ``apply`` returns what forward returned: a single value for a single value, a tuple for a tuple, and every
+       non-tensor unchanged.
 
     .. clause:: Function.apply.accepts
        :level: must
        :sources: K T L M "followed by any number of arguments"
 
-       apply can be called with the arguments that the class is made for: forward takes them after ctx, or
-       without a ctx where setup_context is overridden, which takes ctx, inputs and output.
+       apply can be called with the arguments that the class is made for. forward takes them after ctx in the
+       combined form. In the separate form it takes them without ctx, and setup_context takes ctx, inputs and
+       output.
 
     .. clause:: Function.apply.direct-arguments
        :party: engine
        :level: must
        :sources: X Extending PyTorch "will only consider tensors that are direct arguments"
 
-       A tensor inside a list, tuple or dict argument is not differentiated: because of it no result requires
-       grad, ``needs_input_grad`` has one False for the whole container, and no gradient comes to it.
+       A tensor inside a list, tuple or dict argument is not differentiated. It makes no result require grad,
+       ``needs_input_grad`` has a single False for the whole container, and the tensor gets no gradient.
 
     .. clause:: Function.apply.keywords
        :party: engine
@@ -52,23 +53,23 @@ class Function(torch.autograd.Function):
        :sources: L "apply(*args, **kwargs)"
        :versions: torch>=2.13
 
-       Inputs may be given by name in either form: they reach forward under their names, and tensors among
-       them get their gradients.
+       In both forms inputs may be passed by keyword. They reach forward under their names, and tensors among them
+       get their gradients.
 
     .. clause:: Function.apply.subclass
        :party: engine
        :level: quality
        :sources: ours
 
-       A tensor of a subclass reaches forward as it is, and what forward returns keeps its class.
+       A tensor of a subclass reaches forward unchanged, and an output of forward keeps its class.
 
     .. clause:: Function.apply.view-output
        :party: engine
        :level: quality
        :sources: ours
 
-       An output that is a view of an input may be read and differentiated, and changing it in place
-       raises: the gradient that would come of it is never wrong in silence.
+       An output that is a view of an input can be read and differentiated. Changing it in place raises an error:
+       its gradient would be wrong.
 
     Attributes:
         saved_tensors: In backward and jvp, the tensors that were saved, in order.

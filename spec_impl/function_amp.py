@@ -20,15 +20,15 @@ class FunctionAmp(Function):
        :level: must
        :sources: X Automatic mixed precision examples
 
-       A forward under ``custom_fwd`` runs in the autocast state of its caller; with ``cast_inputs`` and
-       under autocast it gets floating-point tensors in that dtype, inside lists too, and runs with
-       autocast off.
+       A forward decorated with ``custom_fwd`` runs in its caller's autocast state. With ``cast_inputs`` and under
+       autocast, it receives floating-point tensors in that dtype, also those inside lists, and runs with autocast
+       off.
 
     .. clause:: Function.amp.custom-bwd
        :party: engine
        :level: must
        :sources: X Automatic mixed precision examples
 
-       A backward under ``custom_bwd`` runs in the autocast state and dtype that its forward had, whatever
-       its caller's are.
+       A backward decorated with ``custom_bwd`` runs in the autocast state and dtype of its forward, whatever its
+       caller's are.
     """

@@ -39,23 +39,23 @@ class FunctionBackward(Function):
            :level: must
            :sources: K T L M N "to be overridden by all subclasses"
 
-           Differentiating the result of a class with neither backward nor vjp raises NotImplementedError.
+           Differentiating the result of a class that overrides neither backward nor vjp raises NotImplementedError.
 
         .. clause:: Function.backward.vjp-alias
            :party: engine
            :level: must
            :sources: K L M N "Defining this function is equivalent to defining", T "alias to the vjp function"
 
-           A class with vjp and no backward is differentiated by vjp, as if it were backward; a class with
-           both is refused when it is differentiated.
+           If a class overrides vjp but not backward, vjp is called as if it were backward. If it overrides both,
+           differentiating its result raises an error.
 
         .. clause:: Function.backward.receives
            :party: engine
            :level: must
            :sources: K T L M N "None will be passed in for non tensor outputs"
 
-           backward is called with ctx and one value for each output of forward, in order: a gradient where
-           the output is a tensor, None where it is not.
+           backward is called with ctx and one value for each output of forward, in order: a gradient for a tensor,
+           None for anything else.
 
         .. clause:: Function.backward.accepts
            :level: must
@@ -73,97 +73,97 @@ class FunctionBackward(Function):
            :level: must
            :sources: K T L M N "each returned value should be the gradient"
 
-           The value returned at an input's place is the gradient with respect to that input.
+           The value that backward returns for an input is the gradient with respect to that input.
 
         .. clause:: Function.backward.none-allowed
            :party: engine
            :level: may
            :sources: K T L M N "you can just pass None as a gradient"
 
-           backward may return None for an input that needs no gradient, and returns nothing else for one that is no
-           tensor.
+           backward may return None for an input that needs no gradient. For a non-tensor it returns nothing else.
 
         .. clause:: Function.backward.saved-tensors
            :party: engine
            :level: must
            :sources: K T L M "can be used to retrieve tensors saved", T "saved tensors can be accessed through the"
 
-           In backward, ``ctx.saved_tensors`` is what the forward pass saved, in the same order.
+           In backward, ``ctx.saved_tensors`` holds the tensors that were saved in the forward pass, in the same
+           order.
 
         .. clause:: Function.backward.needs-input-grad
            :party: engine
            :level: must
            :sources: K T L M "as a tuple of booleans"
 
-           ``ctx.needs_input_grad`` is a tuple with one bool for each input, True exactly where that input
-           needs a gradient.
+           ``ctx.needs_input_grad`` is a tuple with one bool for each input: True if that input needs a gradient,
+           else False.
 
         .. clause:: Function.backward.needs-input-grad-honoured
            :level: must
            :sources: K T L M "representing whether each input needs gradient"
 
-           Whichever inputs need a gradient, each of them gets it, and gets the same one as when all do.
+           Whichever inputs need a gradient, each of them gets the same gradient as if all did.
 
         .. clause:: Function.backward.once-differentiable
            :party: engine
            :level: must
            :sources: X Extending PyTorch "attempts to perform double backward"
 
-           A backward under ``once_differentiable`` gives the gradient, and differentiating that gradient
-           raises.
+           A backward decorated with ``once_differentiable`` gives the gradient. Differentiating that gradient
+           raises an error.
 
         .. clause:: Function.backward.grads-untouched
            :level: should
            :sources: X Extending PyTorch "NEVER to modify these in-place"
 
-           The gradients handed to backward hold the same values after it as before.
+           backward does not change the values of the gradients that it receives.
 
         .. clause:: Function.backward.any-layout
            :level: should
            :sources: X Extending PyTorch, ours
 
-           Gradients that come expanded, transposed, sliced or with stride zero give the same result as
-           contiguous ones; those that come conjugated or negated lazily are taken as they read, or refused.
+           Incoming gradients that are expanded, transposed, sliced or have stride zero give the same result as
+           contiguous ones. Lazily conjugated or negated ones are read correctly, or refused.
 
         .. clause:: Function.backward.any-input
            :level: quality
            :sources: ours
 
-           What forward takes backward takes too: inputs that are transposed, sliced or expanded, those with one or
-           many rows, and those with nothing along the first dimension, whose gradients are empty or zero.
+           backward accepts what forward accepts: inputs that are transposed, sliced or expanded, with one row or
+           many, or empty along the first dimension. If they are empty, gradients are empty or zero.
 
         .. clause:: Function.backward.large-numbers
            :level: quality
            :sources: ours
 
-           Where an input has a large number, such as 1000 or -1000, and the result is finite, so is the gradient,
-           if there is a derivative.
+           If an input contains a large number, such as 1000 or -1000, and the result is finite, the gradient is
+           finite too, provided that there is a derivative.
 
         .. clause:: Function.backward.any-precision
            :level: may
            :sources: X Automatic mixed precision examples, ours
 
-           In single and half precision, and with forward under autocast, backward takes what forward takes; where
-           not, the report says what it raises.
+           In single and half precision, and with forward under autocast, backward accepts what forward accepts. If
+           it does not, the report says what it raises.
 
         .. clause:: Function.backward.double
            :level: quality
            :sources: X Extending PyTorch "higher order derivatives will work"
 
-           Differentiating a second time is right, or raises; it never gives a wrong number silently.
+           The second derivative is right, or computing it raises an error. It is never silently wrong.
 
         .. clause:: Function.backward.repeatable
            :level: quality
            :sources: ours
 
-           With ``retain_graph=True`` a second backward pass gives the gradient of the first.
+           With ``retain_graph=True`` a second backward pass gives the same gradient as the first.
 
         .. clause:: Function.backward.unused-output
            :level: must
            :sources: T "undefined output grad tensors will be expanded", N "undefined grad tensors will be expanded"
 
-           When only some outputs reach the loss, the gradients are still right: for the others backward is
-           handed zeros, or None where it asked not to have them made.
+           If only some outputs reach the loss, the gradients are still right. For the others backward receives
+           zeros, or None after ``set_materialize_grads(False)``.
 
         .. clause:: Function.backward.refused
            :party: engine
@@ -171,9 +171,9 @@ class FunctionBackward(Function):
            :sources: K T L M N "as many tensors, as there were inputs",
               X Extending PyTorch "Gradients of non-Tensor arguments to forward must be None"
 
-           Too few values from backward raise, and so do a gradient whose shape does not fit its input and a
-           value for a non-tensor input. More Nones than there are inputs are taken, and so is a
-           gradient for an input that needs none.
+           PyTorch raises an error if backward returns too few values, a gradient that does not fit its input's
+           shape, or a value for a non-tensor input. It accepts extra Nones, and a gradient for an input that needs
+           none.
 
         Example:
             >>> import torch

@@ -42,67 +42,66 @@ class FunctionForward(Function):
            :level: must
            :sources: K T L M "to be overridden by all subclasses"
 
-           ``apply`` of a class without a forward of its own raises NotImplementedError.
+           ``apply`` of a class that does not override forward raises NotImplementedError.
 
         .. clause:: Function.forward.combined
            :party: engine
            :level: must
            :sources: K T M "followed by any number of arguments", L "def forward(ctx: Any, *args: Any"
 
-           A class that leaves setup_context alone has its forward called with ctx, then with every argument
-           of ``apply`` as it was given: any number of them, tensors or not.
+           If a class does not override setup_context, forward is called with ctx and then every argument of
+           ``apply``, unchanged: any number of them, tensors or not.
 
         .. clause:: Function.forward.data-on-ctx
            :party: engine
            :level: must
            :sources: K T L M "can be used to store arbitrary data", T N "to pass any value from the forward"
 
-           An attribute set on ctx while the outputs are computed has the same value in backward and in jvp.
+           An attribute that forward or setup_context sets on ctx has the same value in backward and in jvp.
 
         .. clause:: Function.forward.no-tensor-on-ctx
            :level: should
            :sources: K T L M "Tensors should not be stored directly on"
 
-           No attribute of ctx is a tensor or holds one, however deep in a container: tensors are saved with
-           save_for_backward or save_for_forward. PyTorch does not enforce it.
+           No attribute of ctx is a tensor or contains one, at any depth: tensors are saved with save_for_backward
+           or save_for_forward. PyTorch does not enforce this.
 
         .. clause:: Function.forward.frees-memory
            :level: quality
            :sources: T "to prevent incorrect gradients and memory leaks", ours
 
-           When the outputs of a call are gone, everything the call made is gone too, without waiting for the
+           Once the outputs of a call are gone, everything that the call made is freed, without waiting for the
            garbage collector.
 
         .. clause:: Function.forward.deterministic
            :level: quality
            :sources: ours
 
-           Equal inputs give equal outputs and gradients, and a call leaves the grad mode, the default dtype,
-           the random number generator and the default process group as it found them.
+           Equal inputs give equal outputs and gradients. A call leaves the grad mode, the default dtype, the random
+           number generator and the default process group unchanged.
 
         .. clause:: Function.forward.device
            :level: must
            :sources: X CUDA semantics "as if every operation was executed synchronously",
               X CUDA semantics "to ensure proper synchronization"
 
-           On an accelerator a call gives the outputs and gradients that it gives on the CPU, within rounding, in
-           whatever stream it is made: a Function that copies without blocking or uses a stream of its own waits
-           before it reads, and lets its caller's stream wait.
+           On an accelerator a call gives the same outputs and gradients as on the CPU, within rounding, in
+           whichever stream it is made. A Function that copies without blocking or uses a stream of its own waits
+           before it reads, and makes its caller's stream wait.
 
         .. clause:: Function.forward.calls-independent
            :level: must
            :sources: K T L M "retrieve tensors saved during the forward pass"
 
-           Calls know nothing of one another: after two forwards, each of the two backwards gives the gradient
-           of its own call.
+           Calls are independent: after two forwards, each of the two backwards gives the gradient of its own call.
 
         .. clause:: Function.forward.no-graph
            :party: engine
            :level: must
            :sources: X Extending PyTorch
 
-           Nothing is recorded while forward and setup_context run; backward records what it computes exactly
-           where ``create_graph=True`` was asked.
+           No graph is recorded while forward and setup_context run. backward records one if and only if
+           ``create_graph=True`` was passed.
 
         Example:
             >>> import torch
@@ -132,16 +131,16 @@ class FunctionForward(Function):
            :sources: L "inputs are a Tuple of inputs to the forward",
               K L M "The forward no longer accepts a ctx argument", N "override setup_context"
 
-           A class that overrides setup_context has its forward called without ctx; afterwards setup_context
-           is called once with ctx, a tuple of all inputs, and what forward returned.
+           If a class overrides setup_context, forward is called without ctx. Then setup_context is called once,
+           with ctx, a tuple of all inputs, and what forward returned.
 
         .. clause:: Function.setup_context.defaults
            :party: engine
            :level: quality
            :sources: X Extending PyTorch "some of them being optional"
 
-           In the separate form an argument that is left at its default stands in ``inputs`` where forward's
-           signature has it.
+           In the separate form, ``inputs`` contains the default of an omitted argument, at its place in forward's
+           signature.
 
         .. clause:: Function.setup_context.keywords
            :party: engine
@@ -149,16 +148,16 @@ class FunctionForward(Function):
            :sources: K L M "def forward(*args: Any, **kwargs: Any)"
            :versions: torch>=2.13
 
-           In the separate form apply takes arguments by name, and each of them stands in ``inputs`` where
-           forward's signature has it.
+           In the separate form apply takes arguments by keyword, and ``inputs`` contains each at its place in
+           forward's signature.
 
         .. clause:: Function.setup_context.returned-input
            :party: engine
            :level: quality
            :sources: ours
 
-           An input that forward returns as it is comes out of ``apply`` as another tensor over the same
-           memory, whose gradient goes through backward; setup_context is handed the input and that output.
+           If forward returns an input unchanged, ``apply`` returns another tensor over the same memory, whose
+           gradient goes through backward. setup_context receives the input and that output.
 
         Example:
             >>> import torch

@@ -39,15 +39,15 @@ class FunctionJvp(Function):
            :level: must
            :sources: T N "to be overridden by all subclasses"
 
-           Forward-mode differentiation of a class without jvp raises NotImplementedError.
+           Forward-mode differentiation of a class that does not override jvp raises NotImplementedError.
 
         .. clause:: Function.jvp.receives
            :party: engine
            :level: must
            :sources: T N "None will be passed in for non tensor inputs"
 
-           jvp is called with ctx and one value for each input of forward, in order: a tangent where the input
-           is a tensor, None where it is not.
+           jvp is called with ctx and one value for each input of forward, in order: a tangent for a tensor, None
+           for anything else.
 
         .. clause:: Function.jvp.accepts
            :level: must
@@ -65,51 +65,51 @@ class FunctionJvp(Function):
            :level: must
            :sources: T N "Each argument is the gradient w.r.t the given input"
 
-           The value returned at an output's place is the derivative of that output in the direction of the
-           tangents, and agrees with backward: both are products with one Jacobian.
+           The value that jvp returns for an output is the derivative of that output in the direction of the
+           tangents. It agrees with backward: both are products with the same Jacobian.
 
         .. clause:: Function.jvp.tangents-untouched
            :level: should
            :sources: X Extending PyTorch "must match the view/inplace behavior"
 
-           jvp changes a tangent in place only where forward changes that input in place.
+           jvp changes a tangent in place only if forward changes that input in place.
 
         .. clause:: Function.jvp.dtype
            :level: quality
            :sources: ours
 
-           The tangent that jvp returns for an output has that output's dtype and device: PyTorch casts a gradient to
-           its input, and no tangent to its output.
+           The tangent that jvp returns for an output has that output's dtype and device. (PyTorch casts a gradient
+           to its input's dtype, but does not cast a tangent.)
 
         .. clause:: Function.jvp.none-allowed
            :party: engine
            :level: may
            :sources: T N "not differentiable with respect to that output"
 
-           jvp may return None for a non-tensor output and for one that is not differentiable.
+           jvp may return None for a non-tensor output and for an output that is not differentiable.
 
         .. clause:: Function.jvp.at-once
            :party: engine
            :level: must
            :sources: X Extending PyTorch "will be called just after"
 
-           jvp is called before ``apply`` returns, after forward and setup_context.
+           jvp is called after forward and setup_context, before ``apply`` returns.
 
         .. clause:: Function.jvp.view
            :party: engine
            :level: quality
            :sources: X Extending PyTorch "must match the view/inplace behavior", ours
 
-           Where forward returns a view of an input, a jvp whose tangent is no view of that input's tangent is
-           refused.
+           If forward returns a view of an input, a jvp that returns anything but a view of that input's tangent
+           raises an error.
 
         .. clause:: Function.jvp.in-place
            :party: engine
            :level: quality
            :sources: X Extending PyTorch "must match the view/inplace behavior", ours
 
-           Where forward changes an input in place, a jvp that leaves that input's tangent as it was is
-           refused.
+           If forward changes an input in place, a jvp that does not change that input's tangent in place raises an
+           error.
 
         Example:
             >>> import torch

@@ -32,7 +32,7 @@ class FunctionMarking(Function):
            :level: should
            :sources: T "should be called at most once, only from inside"
 
-           A call calls mark_dirty at most once, from forward or setup_context.
+           In one call, forward and setup_context together call mark_dirty at most once, and nothing else calls it.
 
         .. clause:: Function.mark_dirty.only-inputs
            :level: must
@@ -44,22 +44,22 @@ class FunctionMarking(Function):
            :level: must
            :sources: T "should be given to this function"
 
-           Every input that forward changes in place is given to mark_dirty.
+           Every input that forward changes in place is passed to mark_dirty.
 
         .. clause:: Function.mark_dirty.before-or-after
            :party: engine
            :level: must
            :sources: T "is called before or after modification"
 
-           Marking before the change and marking after it give the same results and gradients.
+           Marking an input before or after it is changed gives the same results and gradients.
 
         .. clause:: Function.mark_dirty.protects
            :party: engine
            :level: must
            :sources: T "has been modified by an inplace operation"
 
-           Where an earlier operation needs the overwritten value for its gradient, its backward raises rather
-           than use the new value.
+           If an earlier operation needs the overwritten value for its gradient, its backward raises an error
+           instead of using the new value.
 
         Example:
             >>> import torch
@@ -105,7 +105,8 @@ class FunctionMarking(Function):
            :level: should
            :sources: T "should be called at most once, only from inside"
 
-           A call calls mark_non_differentiable at most once, from forward or setup_context.
+           In one call, forward and setup_context together call mark_non_differentiable at most once, and nothing
+           else calls it.
 
         .. clause:: Function.mark_non_differentiable.only-outputs
            :level: must
@@ -118,21 +119,21 @@ class FunctionMarking(Function):
            :level: must
            :sources: T "will mark outputs as not requiring gradients"
 
-           A marked output does not require grad, whatever the inputs do.
+           A marked output does not require grad, even if inputs do.
 
         .. clause:: Function.mark_non_differentiable.zero-gradient
            :party: engine
            :level: must
            :sources: T "always going to be a zero tensor"
 
-           backward has an argument for a marked output all the same: zeros of that output's shape.
+           backward still receives a gradient for a marked output: zeros of that output's shape.
 
         .. clause:: Function.mark_non_differentiable.integers
            :party: engine
            :level: must
            :sources: X Extending PyTorch "are never marked as requiring gradients"
 
-           An output of an integer dtype or bool does not require grad, marked or not; the others do.
+           An output of integer or bool dtype does not require grad, marked or not. The other outputs do.
 
         Example:
             >>> import torch
@@ -165,13 +166,13 @@ class FunctionMarking(Function):
            :level: must
            :sources: T N "Default is True"
 
-           A class that never calls set_materialize_grads is treated as if it had asked for True.
+           A class that never calls set_materialize_grads is treated as if it had called it with True.
 
         .. clause:: Function.set_materialize_grads.where
            :level: should
            :sources: T "should be called only from inside the", N "should be called only from either the"
 
-           set_materialize_grads is called from forward or setup_context and from nowhere else.
+           set_materialize_grads is called only from forward or setup_context.
 
         .. clause:: Function.set_materialize_grads.zeros
            :party: engine
@@ -179,15 +180,16 @@ class FunctionMarking(Function):
            :sources: T "will be expanded to tensors full of zeros",
               N "prior to calling the backward() and jvp() methods"
 
-           With True, the gradient of an output that no loss used reaches backward as zeros of the output's
-           shape, and the tangent of an input that has none reaches jvp as zeros of the input's shape.
+           With True, backward receives zeros of the output's shape for an output that no loss used. jvp receives
+           zeros of the input's shape for an input that has no tangent.
 
         .. clause:: Function.set_materialize_grads.none
            :party: engine
            :level: must
            :sources: T N "We must check for None now"
 
-           With False, they arrive as None.
+           With False, backward receives None for an output that no loss used, and jvp receives None for an input
+           that has no tangent.
 
         Example:
             >>> import torch

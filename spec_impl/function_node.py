@@ -24,10 +24,10 @@ class FunctionNode(Function):
        :sources: T L "to_save", T L "dirty_tensors", T L "saved_for_forward", T L "non_differentiable",
           T L "materialize_grads", L "generate_vmap_rule", T L "needs_input_grad"
 
-       On ctx, ``to_save``, ``saved_for_forward``, ``dirty_tensors`` and ``non_differentiable`` hold what was
-       last given to the method of that purpose, and None before; ``needs_input_grad`` can be read in forward
-       or setup_context as well as in backward; assigning ``materialize_grads`` does what
-       ``set_materialize_grads`` does; ``generate_vmap_rule`` is False on a class that does not set it.
+       On ctx, ``to_save``, ``saved_for_forward``, ``dirty_tensors`` and ``non_differentiable`` hold the last
+       arguments of the method that sets them, or None. ``needs_input_grad`` can be read in forward, setup_context
+       and backward. Assigning ``materialize_grads`` does what ``set_materialize_grads`` does.
+       ``generate_vmap_rule`` is False on a class that does not set it.
 
     .. clause:: Function.attributes.node
        :party: engine
@@ -45,33 +45,31 @@ class FunctionNode(Function):
        :sources: T L "mark_shared_storage", T L "saved_variables", T "is_traceable"
        :versions: torch>=2.4
 
-       Members kept for old code say so: ``mark_shared_storage`` warns that it is deprecated and does nothing,
-       ``saved_variables`` warns and equals ``saved_tensors``, and ``is_traceable`` is False where it still
-       exists.
+       Members kept for old code: ``mark_shared_storage`` warns that it is deprecated and does nothing;
+       ``saved_variables`` warns and equals ``saved_tensors``; ``is_traceable`` is False, if it still exists.
 
     .. clause:: Function.attributes.hook-order
        :party: engine
        :level: must
        :sources: X Autograd mechanics
 
-       For one result, hooks of the tensor run first, in the order in which they were registered; then
-       ``retain_grad`` keeps what they made of the gradient; then come the pre-hooks of the node, backward,
-       and the hooks of the node.
+       For one result, hooks of the tensor run first, in the order in which they were registered. Then
+       ``retain_grad`` keeps the gradient that they returned. Then the pre-hooks of the node, backward, and the
+       hooks of the node run.
 
     .. clause:: Function.attributes.next-index
        :party: engine
        :level: must
        :sources: X Automatic differentiation package
 
-       ``next_functions`` says for each input not only which node made it but which output of that node it
-       was.
+       For each input, ``next_functions`` has the node that made it and the index of that node's output.
 
     .. clause:: Function.attributes.clear-saved
        :party: engine
        :level: must
        :sources: L "maybe_clear_saved_tensors"
 
-       ``maybe_clear_saved_tensors`` within backward frees what was saved, unless the graph is retained.
+       Called in backward, ``maybe_clear_saved_tensors`` frees what was saved, unless the graph is retained.
 
     .. clause:: Function.clear_saved_tensors_on_access.once
        :party: engine
@@ -79,8 +77,8 @@ class FunctionNode(Function):
        :sources: X torch.autograd.Function
        :versions: torch>=2.11
 
-       With ``clear_saved_tensors_on_access = True`` on the class, ``ctx.saved_tensors`` can be read once,
-       and what was read and dropped is freed while backward still runs.
+       With ``clear_saved_tensors_on_access = True`` on the class, ``ctx.saved_tensors`` can be read once. A tensor
+       that was read and dropped is freed while backward still runs.
 
     .. clause:: Function.boxed_grads_call.list
        :party: engine
@@ -88,7 +86,7 @@ class FunctionNode(Function):
        :sources: X torch.autograd.Function
        :versions: torch>=2.13
 
-       With ``boxed_grads_call = True`` on the class, backward gets one list of its gradients, and one that
+       With ``boxed_grads_call = True`` on the class, backward receives its gradients in one list. A gradient that
        it takes out and drops is freed while backward still runs.
     """
 
@@ -100,7 +98,7 @@ class FunctionNode(Function):
            :level: must
            :sources: T "__call__(*args, **kwargs)", C torch 2.13.0 torch/autograd/function.py:548-563
 
-           Making an instance gives a DeprecationWarning, and calling the instance raises RuntimeError.
+           Making an instance emits a DeprecationWarning, and calling the instance raises RuntimeError.
 
         Example:
             >>> import warnings

@@ -29,13 +29,13 @@ class FunctionSaving(Function):
            :level: should
            :sources: T "should be called at most once"
 
-           A call of forward, with its setup_context, calls save_for_backward at most once.
+           In one call, forward and setup_context together call save_for_backward at most once.
 
         .. clause:: Function.save_for_backward.where
            :level: should
            :sources: T "only from inside the"
 
-           save_for_backward is called from forward or setup_context and from nowhere else.
+           save_for_backward is called only from forward or setup_context.
 
         .. clause:: Function.save_for_backward.only-tensors
            :level: must
@@ -48,51 +48,51 @@ class FunctionSaving(Function):
            :level: may
            :sources: T "Arguments can also be None"
 
-           None may be saved, and comes back as None at its place.
+           None may be saved; it comes back as None at its place.
 
         .. clause:: Function.save_for_backward.in-place-check
            :party: engine
            :level: must
            :sources: T "in any in-place operation that modified their content"
 
-           When a saved tensor was changed in place after it was saved, reading ``ctx.saved_tensors`` raises.
+           If a saved tensor was changed in place after it was saved, reading ``ctx.saved_tensors`` raises an error.
 
         .. clause:: Function.save_for_backward.no-leak
            :party: engine
            :level: must
            :sources: T "to prevent incorrect gradients and memory leaks"
 
-           Saving an input, an output or an intermediate tensor makes no cycle: when the results are gone, or
-           after a backward pass that does not retain the graph, what was saved is freed.
+           Saving an input, an output or an intermediate tensor makes no reference cycle. What was saved is freed
+           once the results are gone, or after a backward pass that does not retain the graph.
 
         .. clause:: Function.save_for_backward.hooks
            :party: engine
            :level: must
            :sources: T "enable the application of saved tensor hooks"
 
-           Under ``torch.autograd.graph.saved_tensors_hooks`` pack is called with every saved tensor, and what
-           unpack returns is what backward gets.
+           Under ``torch.autograd.graph.saved_tensors_hooks``, pack is called with every saved tensor, and backward
+           receives what unpack returns.
 
         .. clause:: Function.save_for_backward.hooks-suffice
            :level: should
            :sources: T "should be saved with save_for_backward"
 
-           Gradients are right when saved-tensor hooks carry every saved tensor away and bring a copy back:
-           nothing that backward reads was kept some other way.
+           Gradients are right if saved-tensor hooks replace every saved tensor with a copy: backward reads nothing
+           that was kept in another way.
 
         .. clause:: Function.save_for_backward.refused
            :party: engine
            :level: must
            :sources: T "and only with tensors"
 
-           save_for_backward of what is neither a tensor nor None raises before ``apply`` returns.
+           save_for_backward of a value that is neither a tensor nor None raises an error before ``apply`` returns.
 
         .. clause:: Function.save_for_backward.hooks-innermost
            :party: engine
            :level: must
            :sources: X Autograd mechanics
 
-           Of saved-tensor hooks within others the innermost pair alone is used; unpack is called whenever
+           If saved-tensor hooks are nested, only the innermost pair is used. unpack is called every time
            ``ctx.saved_tensors`` is read, once for each tensor.
 
         .. clause:: Function.save_for_backward.hooks-refused
@@ -100,8 +100,8 @@ class FunctionSaving(Function):
            :level: must
            :sources: X Autograd mechanics
 
-           A pack hook that changes its tensor in place raises, and so does saving a tensor under hooks where
-           ``disable_saved_tensors_hooks`` forbids them.
+           A pack hook that changes its tensor in place raises an error. So does saving a tensor under hooks inside
+           ``disable_saved_tensors_hooks``.
 
         Example:
             >>> import torch
@@ -136,34 +136,34 @@ class FunctionSaving(Function):
            :level: should
            :sources: T "should be only called once", N "should be called at most once"
 
-           A call of forward, with its setup_context, calls save_for_forward at most once.
+           In one call, forward and setup_context together call save_for_forward at most once.
 
         .. clause:: Function.save_for_forward.where
            :level: should
            :sources: T "only called once, from inside the", N "in either the setup_context() or forward() methods"
 
-           save_for_forward is called from forward or setup_context and from nowhere else.
+           save_for_forward is called only from forward or setup_context.
 
         .. clause:: Function.save_for_forward.only-tensors
            :party: engine
            :level: must
            :sources: T "only be called with tensors", N "all arguments should be tensors"
 
-           save_for_forward refuses an argument that is neither a tensor nor None.
+           save_for_forward of a value that is neither a tensor nor None raises an error.
 
         .. clause:: Function.save_for_forward.none
            :party: engine
            :level: may
            :sources: T N "Arguments can also be None"
 
-           None may be saved for jvp, and comes back as None at its place.
+           None may be saved for jvp; it comes back as None at its place.
 
         .. clause:: Function.save_for_forward.saved-tensors
            :party: engine
            :level: must
            :sources: T N "saved objects can be accessed through"
 
-           In jvp, ``ctx.saved_tensors`` is what was given to save_for_forward, in the same order.
+           In jvp, ``ctx.saved_tensors`` holds the arguments of save_for_forward, in the same order.
 
         Example:
             >>> import torch

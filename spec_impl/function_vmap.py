@@ -42,7 +42,7 @@ class FunctionVmap(Function):
            :level: must
            :sources: N "you must either override this static method"
 
-           Under torch.vmap a class that neither overrides vmap nor sets generate_vmap_rule raises.
+           Under torch.vmap a class that neither overrides vmap nor sets generate_vmap_rule raises an error.
 
         .. clause:: Function.vmap.not-both
            :level: must
@@ -55,15 +55,15 @@ class FunctionVmap(Function):
            :level: must
            :sources: N "(you may not do both)"
 
-           A class that overrides vmap and also sets generate_vmap_rule raises under torch.vmap.
+           Under torch.vmap a class that overrides vmap and also sets generate_vmap_rule raises an error.
 
         .. clause:: Function.vmap.generated
            :party: engine
            :level: must
            :sources: N "or set generate_vmap_rule to True"
 
-           With generate_vmap_rule set, a class made of PyTorch operations works under torch.vmap without a
-           vmap of its own: its forward, its backward and its jvp.
+           With generate_vmap_rule set, a class made of PyTorch operations works under torch.vmap without its own
+           vmap: its forward, its backward and its jvp.
 
         .. clause:: Function.vmap.separate-form
            :party: engine
@@ -86,8 +86,8 @@ class FunctionVmap(Function):
            :level: must
            :sources: N "in_dims has a corresponding Optional[int]"
 
-           ``in_dims`` has one entry for each argument: the index of its mapped dimension, or None where it is
-           not mapped or no tensor.
+           ``in_dims`` has one entry for each argument: the index of its mapped dimension, or None if it is not
+           mapped or not a tensor.
 
         .. clause:: Function.vmap.accepts
            :level: must
@@ -100,52 +100,53 @@ class FunctionVmap(Function):
            :level: must
            :sources: N "which is the same as the args to forward()"
 
-           After info and in_dims, vmap gets the arguments of forward in the same order, tensors whole, with
-           the mapped dimension still in them.
+           After info and in_dims, vmap receives the arguments of forward in the same order. Tensors still have
+           their mapped dimension.
 
         .. clause:: Function.vmap.out-dims
            :level: must
            :sources: N "out_dims should be of the same structure as output"
 
-           vmap returns a pair of the output and out_dims, and out_dims has the structure of the output.
+           vmap returns the pair of the output and out_dims. out_dims has the structure of the output.
 
         .. clause:: Function.vmap.out-dims-honoured
            :party: engine
            :level: must
            :sources: N "specifies if the output has the vmapped dimension"
 
-           The result of torch.vmap is batched along the dimension that out_dims names for each output, and an
-           output whose out_dim is None counts as the same for every sample.
+           The result of torch.vmap is batched along the dimension that out_dims names for each output. An output
+           whose out_dim is None is the same for every sample.
 
         .. clause:: Function.vmap.batched
            :level: must
            :sources: N "Define the behavior for this autograd.Function underneath torch.vmap()",
               X torch.vmap "any calls to random functions will error"
 
-           For every choice of in_dims the result equals calling the Function sample by sample, and it goes on
-           to do so under grad, jvp and a second vmap. Random numbers are the same for all samples, each
-           sample's own, or an error, as ``info.randomness`` says.
+           For every choice of in_dims the result equals calling the Function sample by sample, also under grad, jvp
+           and a second vmap. As ``info.randomness`` says, random numbers are the same for all samples, different
+           for each, or an error.
 
         .. clause:: Function.vmap.inputs-untouched
            :level: should
            :sources: X Extending torch.func "should aim to preserve the semantics"
 
-           vmap changes no tensor of a batch where a call of the Function changes none.
+           If a call of the Function changes no tensor, vmap changes no tensor of a batch.
 
         .. clause:: Function.vmap.refused
            :party: engine
            :level: must
            :sources: N "The return of the vmap staticmethod is a tuple"
 
-           A vmap that returns no pair, or out_dims that do not fit the structure of its output, raises.
+           A vmap that does not return a pair, or returns out_dims that do not fit the structure of its output,
+           raises an error.
 
         .. clause:: Function.vmap.transforms
            :party: engine
            :level: must
            :sources: X Extending torch.func "to support compositions of transforms"
 
-           The rule that a class gives is the one used wherever a batch is computed: in a vmap of a vmap, in a
-           gradient of a vmap, in a vmap of a gradient, and for what ``torch.func.jacfwd`` batches.
+           The class's own vmap rule is used wherever a batch is computed: in a vmap of a vmap, in a gradient of a
+           vmap, in a vmap of a gradient, and in the batches of ``torch.func.jacfwd``.
 
         Example:
             >>> import torch

@@ -1,4 +1,4 @@
-"""Gather a tensor from all ranks, differentiably: every rank's loss counts.
+"""Gather a tensor from all ranks; its gradient includes every rank's loss.
 
 Source document: the page of ``ksuit.distributed.functional.all_gather_grad_autograd`` (K).
 """
@@ -18,11 +18,11 @@ DOCUMENTS = {"K": ("ksuit: AllGatherGradAutograd", "")}
 class AllGatherGradAutograd(torch.autograd.Function):
     """Gather ``x`` from every rank of the default process group; its gradient is summed over the ranks.
 
-    With N ranks, of which rank *r* gives ``x_r``, every rank gets ``(x_0, ..., x_{N-1})``. Each rank computes
-    its own loss from these, and the gradient of ``x_r`` is that of the sum of all losses.
+    With N ranks, if rank *r* passes ``x_r``, every rank gets ``(x_0, ..., x_{N-1})``. Each rank computes its own
+    loss from these, and the gradient of ``x_r`` is that of the sum of all losses.
 
-    All ranks must call it, and all must run backward through it, or none: the others wait for a rank that skips
-    backward, or whose ``x`` needs no gradient while theirs does.
+    All ranks must call it. Then all must run backward through it, or none: if one rank skips backward, or only its
+    ``x`` needs no gradient, the others wait for it.
 
     This is the combined form. :class:`AllGatherGradAutogradSeparate` is the one for :mod:`torch.func`.
 
@@ -60,22 +60,21 @@ class AllGatherGradAutograd(torch.autograd.Function):
            :level: must
            :sources: K "Gathers tensors from all process"
 
-           With N ranks the result is a tuple of N tensors, the same on every rank: entry *s* equals the
-           tensor of rank *s*, bit for bit.
+           With N ranks the result is a tuple of N tensors, the same on every rank. Entry *s* equals the ``x`` of
+           rank *s*, bit for bit.
 
         .. clause:: AllGatherGradAutograd.forward.meta
            :level: must
            :sources: K "Gathers tensors from all process", ours
 
-           Every entry has the shape, dtype and device of ``x``, be it 0-d, empty or of many dimensions, and
-           be it half, bfloat16, float, double, complex, integer or bool.
+           Every entry has the shape, dtype and device of ``x``. This holds for 0-d, empty and many-dimensional
+           tensors, and for half, bfloat16, float, double, complex, integer and bool.
 
         .. clause:: AllGatherGradAutograd.forward.any-layout
            :level: quality
            :sources: ours
 
-           A transposed, sliced or expanded ``x`` is gathered as its elements read, whatever their order in
-           memory.
+           A transposed, sliced or expanded ``x`` gives the same result as a contiguous one with equal elements.
 
         .. clause:: AllGatherGradAutograd.forward.own-memory
            :level: quality
@@ -87,8 +86,8 @@ class AllGatherGradAutograd(torch.autograd.Function):
            :level: may
            :sources: ours
 
-           Where ranks differ in shape or dtype every rank raises an error that says so; none hangs, dies or
-           gets numbers that mean nothing.
+           If shapes or dtypes differ between ranks, every rank raises an error that says so. No rank hangs, crashes
+           or returns meaningless numbers.
         """
         return _gather(x, None)
 
@@ -101,47 +100,47 @@ class AllGatherGradAutograd(torch.autograd.Function):
             *grads: The gradients of this rank's loss, one for each rank's entry.
 
         Returns:
-            The gradient of ``x``: shape, dtype and device of ``x``.
+            The gradient of ``x``, with its shape, dtype and device.
 
         .. clause:: AllGatherGradAutograd.backward.sum
            :level: must
            :sources: K "backward propagation for the gradients across processes"
 
-           The gradient of ``x`` on rank *r* is the sum over all ranks *s* of the gradient that *s* has for
-           its entry *r*: the gradient of the sum of all ranks' losses.
+           The gradient of ``x`` on rank *r* is the sum, over all ranks *s*, of rank *s*'s gradient of entry *r*.
+           This is the gradient of the sum of all ranks' losses.
 
         .. clause:: AllGatherGradAutograd.backward.own-memory
            :level: quality
            :sources: ours
 
-           The gradient of ``x`` keeps no buffer alive that is larger than itself.
+           The gradient of ``x`` does not keep a buffer alive that is larger than itself.
 
         .. clause:: AllGatherGradAutograd.backward.unused
            :level: must
            :sources: K "backward propagation for the gradients across processes", ours
 
-           Ranks may use different entries in their losses, one or several or, with the loss multiplied by
-           zero, in effect none: nothing hangs, and an entry that a rank did not use counts as zero.
+           Each rank's loss may use other entries: one, several, or in effect none, if it is multiplied by zero.
+           Nothing hangs, and an entry that a rank does not use counts as zero.
 
         .. clause:: AllGatherGradAutograd.backward.one-rank
            :level: must
            :sources: K "backward propagation for the gradients across processes", ours
 
-           With one rank, the only entry equals ``x`` and the gradient of ``x`` is that entry's gradient.
+           With one rank, the only entry equals ``x``, and the gradient of ``x`` is the gradient of that entry.
 
         .. clause:: AllGatherGradAutograd.backward.no-grad
            :level: must
            :sources: K "a Tensor not requiring grads"
 
-           Where ``x`` needs no gradient on any rank, no entry requires one, and backward passes through other
-           parts of the loss exchange nothing between ranks.
+           If ``x`` requires grad on no rank, no entry requires grad, and backward passes through the rest of the
+           loss exchange nothing between ranks.
 
         .. clause:: AllGatherGradAutograd.backward.twice
            :level: quality
            :sources: ours
 
-           Where the gradient can be differentiated again, in reverse or in forward mode, its derivative is right too:
-           it counts what every rank's loss says.
+           If the gradient can be differentiated again, in reverse or in forward mode, its derivative is right too:
+           it includes every rank's loss.
         """
         return _SumOverRanks.apply(None, None, *grads) if ctx.needs_input_grad[0] else None
 
@@ -160,16 +159,16 @@ class AllGatherGradAutograd(torch.autograd.Function):
            :level: must
            :sources: X Extending torch.func "needs a jvp staticmethod", ours
 
-           The tangent of entry *s* is the tangent that rank *s* has for its ``x``.
+           The tangent of entry *s* is rank *s*'s tangent of ``x``.
         """
         return AllGatherGradAutograd.apply(tangent)
 
 
 class AllGatherGradAutogradSeparate(torch.autograd.Function):
-    """:class:`AllGatherGradAutograd` in the separate form, with a process group to choose.
+    """:class:`AllGatherGradAutograd` in the separate form, for a process group of your choice.
 
-    Works under :func:`torch.vmap`, :func:`torch.func.grad` and the other transforms, and can be
-    differentiated any number of times.
+    It works under :func:`torch.vmap`, :func:`torch.func.grad` and the other transforms, and can be differentiated any
+    number of times.
 
     Example:
         >>> import torch
@@ -189,7 +188,7 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-        """Keep the group, and an empty tensor that is mapped by vmap where ``x`` is."""
+        """Store the group on ctx, and an empty tensor that vmap maps if it maps ``x``."""
         x, ctx.group = inputs
         ctx.save_for_backward(x.new_empty(0))
 
@@ -212,7 +211,7 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):
 
         Args:
             info: Not needed.
-            in_dims: Where the samples are in ``x``. Ranks may differ in it.
+            in_dims: The dimension of ``x`` that counts the samples. It may differ between ranks.
             x: All samples of this rank.
             group: The process group.
 
@@ -223,24 +222,24 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):
            :level: must
            :sources: X Extending torch.func, ours
 
-           torch.vmap over any dimension of ``x`` gives on every rank what gathering sample by sample gives.
+           On every rank, torch.vmap over any dimension of ``x`` equals gathering sample by sample.
 
         .. clause:: AllGatherGradAutograd.vmap.some-ranks
            :level: quality
            :sources: ours
 
-           Under torch.vmap the gradients handed in may differ from sample to sample on some ranks and be the same
-           for all samples on others.
+           Under torch.vmap, incoming gradients may differ between samples on some ranks and be the same for all
+           samples on others.
         """
         gathered = AllGatherGradAutogradSeparate.apply(x.movedim(in_dims[0], 0), group)
         return gathered, (0,) * len(gathered)
 
 
 class _SumOverRanks(torch.autograd.Function):
-    """The derivative of the gather, which can be differentiated in turn: its own derivative is the gather.
+    """Sum gradients over the ranks: the derivative of the gather, whose own derivative is the gather.
 
-    ``anchor`` has no elements. It makes vmap call the rule below on every rank, although the loss of one rank
-    may have a gradient that is the same for all samples, and that of another not.
+    ``anchor`` has no elements. It makes vmap call the rule below on every rank, even if gradients differ from sample
+    to sample on some ranks only.
     """
 
     @staticmethod

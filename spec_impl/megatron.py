@@ -21,8 +21,8 @@ DOCUMENTS = {
 class MakeViewlessTensor(torch.autograd.Function):
     """Return a tensor over the data of ``inp`` that is not a view, and pass gradients straight through.
 
-    A view keeps the tensor it was made from alive, gradient graph and all. The result of this Function shares
-    the data but has no ``_base``. :func:`make_viewless_tensor` calls it with ``keep_graph=True``.
+    A view keeps its base alive, together with the base's graph. The result of this Function shares the data but
+    has no ``_base``. :func:`make_viewless_tensor` calls it with ``keep_graph=True``.
 
     This is the combined form. :class:`MakeViewlessTensorSeparate` is the one for :mod:`torch.func`.
 
@@ -50,34 +50,34 @@ class MakeViewlessTensor(torch.autograd.Function):
                 for :func:`make_viewless_tensor` without a graph.
 
         Returns:
-            A tensor over the memory of ``inp``. Changes in place of either are counted for both, so that
-            autograd notices them.
+            A tensor over the memory of ``inp``. The two share a version counter, so autograd notices if either is
+            changed in place.
 
         .. clause:: MakeViewlessTensor.forward.viewless
            :level: must
            :sources: M "Autograd function to make a viewless tensor"
 
-           The result is no view: its ``_base`` is None, whatever view ``inp`` is.
+           The result is not a view: its ``_base`` is None, even if ``inp`` is a view.
 
         .. clause:: MakeViewlessTensor.forward.shares-data
            :level: must
            :sources: C megatron-core 0.16.1 megatron/core/utils.py:700-707
 
-           The result has the memory of ``inp``, and its shape, strides, storage offset, dtype and device:
+           The result shares the memory of ``inp`` and has its shape, strides, storage offset, dtype and device:
            nothing is copied.
 
         .. clause:: MakeViewlessTensor.forward.releases-base
            :level: must
            :sources: C megatron-core 0.16.1 megatron/core/utils.py:700-707
 
-           The result does not keep the tensor object alive that ``inp`` is a view of, unless that is a leaf
-           whose gradient is wanted.
+           The result does not keep the tensor alive that ``inp`` is a view of, unless that tensor is a leaf that
+           requires grad.
         """
         return inp.detach()
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Pass the gradient on.
+        """Return the gradient unchanged.
 
         Args:
             ctx: The context of the call.
@@ -90,21 +90,21 @@ class MakeViewlessTensor(torch.autograd.Function):
            :level: must
            :sources: M "computation graph needs to be propagated", C megatron-core 0.16.1 megatron/core/utils.py:749
 
-           The graph is kept: the gradient of ``inp`` is the gradient of the result, and the value returned
-           for ``requires_grad`` is None.
+           The graph is kept: the gradient of ``inp`` is the gradient of the result. backward returns None for
+           ``requires_grad``.
         """
         return grad_output, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
-        """Pass the tangent on.
+        """Return the tangent unchanged.
 
         Args:
             ctx: The context of the call.
             tangent: The tangent of ``inp``.
 
         Returns:
-            The tangent of the result: the same values.
+            The tangent of the result.
         """
         return tangent
 
@@ -126,7 +126,7 @@ class MakeViewlessTensorSeparate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Keep nothing: neither derivative needs anything."""
+        """Store nothing: neither derivative needs anything."""
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
@@ -152,7 +152,7 @@ def make_viewless_tensor(inp: torch.Tensor, requires_grad: bool, keep_graph: boo
     Args:
         inp: Any tensor.
         requires_grad: Whether a result without a graph requires grad.
-        keep_graph: Whether gradients are to flow back to ``inp``.
+        keep_graph: Whether gradients flow back to ``inp``.
 
     Returns:
         ``inp`` itself if it is not a view; otherwise a tensor over the same memory that is not a view.
@@ -161,14 +161,15 @@ def make_viewless_tensor(inp: torch.Tensor, requires_grad: bool, keep_graph: boo
        :level: must
        :sources: C megatron-core 0.16.1 megatron/core/utils.py:762-764
 
-       An input that is no view is returned as it is, the same object.
+       If ``inp`` is not a view, it is returned itself: the same object.
 
     .. clause:: make_viewless_tensor.keep-graph
        :level: must
        :sources: M "but we only want a viewless tensor", C megatron-core 0.16.1 megatron/core/utils.py:767-770
 
-       For a view, ``keep_graph=True`` gives the result of MakeViewlessTensor, with gradients flowing back,
-       and ``keep_graph=False`` gives a leaf without a graph that requires grad exactly as asked.
+       For a view, ``keep_graph=True`` returns the result of MakeViewlessTensor, and gradients flow back to ``inp``.
+       ``keep_graph=False`` returns a leaf without a graph, which requires grad if and only if ``requires_grad`` is
+       True.
 
     Example:
         >>> import torch

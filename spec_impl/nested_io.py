@@ -23,17 +23,16 @@ DOCUMENTS = {
 class NestedIOFunction(torch.autograd.Function):
     """A Function written as an instance, with tensors anywhere inside its arguments and results.
 
-    The class of this name in the installed PyTorch is kept for old code and can no longer be run: the hooks
-    of its base class that it relied on are gone. Here the documented interface works again. For anything new,
-    write a
+    PyTorch keeps its class of this name for old code, but it can no longer be run: the hooks of its base class that
+    it relied on are gone. Here the documented interface works again. For new code, write a
     :class:`~spec_impl.function.Function`.
 
-    Derive from it, override :meth:`forward_extended` and :meth:`backward_extended`, make an instance and call
-    it. Each call works on a copy of the instance, so that an instance may be called many times: what one call
-    stores on ``self`` is there in its own backward, and nowhere else.
+    Derive from it, override :meth:`forward_extended` and :meth:`backward_extended`, make an instance and call it.
+    Each call works on a copy of the instance, so an instance may be called many times: what a call stores on
+    ``self`` is visible in its own backward and nowhere else.
 
-    Tuples, lists, named tuples and dicts can be nested in one another. Beside the tensors there may be None,
-    numbers, strings and other plain values.
+    Tuples, lists, named tuples and dicts can be nested in one another. They may contain tensors, None, numbers,
+    strings and other plain values.
 
     This is the form with instances. :class:`NestedIOFunctionSeparate` is the one for :mod:`torch.func`.
 
@@ -41,8 +40,8 @@ class NestedIOFunction(torch.autograd.Function):
        :level: must
        :sources: N "as many inputs as the forward() got", ours
 
-       jvp_extended gets tangents nested like the arguments, with None where there is no tensor, and what it returns
-       is matched to the result by its nesting.
+       jvp_extended receives tangents nested like the arguments, with None in place of each non-tensor. The tangents
+       that it returns are matched to the result by their nesting.
 
     Example:
         >>> import torch
@@ -62,14 +61,14 @@ class NestedIOFunction(torch.autograd.Function):
         tensor([3., 3.])
     """
 
-    _derivative = "backward"  # the one that is being computed, or will be
-    _arguments: Any  # what a call got and gave, each tensor replaced by a slot
+    _derivative = "backward"  # the one that is being computed, or will be computed
+    _arguments: Any  # the arguments and the result of a call, each tensor replaced by a slot
     _result: Any
     _saved: dict[str, Any]
     _context: Any  # the engine's ctx, while the engine runs the call
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make an instance, without the warning that other Functions give; subclasses may override it."""
+        """Make an instance, without the warning of other Functions; subclasses may override it."""
 
     def __call__(self, *args: Any) -> Any:
         """Run the Function.
@@ -101,13 +100,13 @@ class NestedIOFunction(torch.autograd.Function):
            :level: quality
            :sources: ours
 
-           ``apply`` of the class takes nested arguments, and gives what a new instance gives that is called with
+           ``apply`` of the class takes nested arguments and returns what a new instance returns when called with
            them.
         """
         return cls()(*args)
 
     def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:  # type: ignore[override]
-        """Nest the tensors of a call, run :meth:`forward_extended`, and take its result apart.
+        """Nest the tensors of a call, run :meth:`forward_extended`, and flatten its result.
 
         Args:
             *args: The tensors of the arguments, flat, each of any shape and dtype.
@@ -122,23 +121,22 @@ class NestedIOFunction(torch.autograd.Function):
            :level: must
            :sources: N "Shared forward utility", C torch 2.13.0 torch/autograd/function.py:851-859
 
-           forward_extended gets the arguments nested as they were given, in tuples, lists, named tuples and
-           dicts, with None and plain values at their places, and the caller gets its result with the result's
-           own nesting.
+           forward_extended receives the arguments as the caller nested them, in tuples, lists, named tuples and
+           dicts, with None and plain values in place. The caller receives the result as forward_extended nested it.
 
         .. clause:: NestedIOFunction.forward.bad-type
            :level: quality
            :sources: ours
 
-           Something of a type that cannot be nested, such as a set, raises an error that names the type and
-           says where in the arguments or the result it stands.
+           A value of a type that cannot be nested, such as a set, raises an error that names the type and its place
+           in the arguments or the result.
 
         .. clause:: NestedIOFunction.forward.reused
            :level: quality
            :sources: ours
 
-           An instance may be called again before backward, and several instances may be in use at once: each
-           call has its own saved tensors and its own gradients.
+           An instance may be called again before backward, and several instances may be in use at once. Each call
+           has its own saved tensors and its own gradients.
         """
         result = self.forward_extended(*unflatten(self._arguments, args))
         self._result, tensors = flatten(result, "result")
@@ -154,14 +152,14 @@ class NestedIOFunction(torch.autograd.Function):
             The gradients of the arguments' tensors, flat.
 
         Raises:
-            ValueError: the result is not nested as the arguments are.
+            ValueError: the result is not nested like the arguments.
 
         .. clause:: NestedIOFunction.backward.nested
            :level: must
            :sources: N "Shared backward utility", C torch 2.13.0 torch/autograd/function.py:841-847
 
-           backward_extended gets gradients nested like the result, with None where the result has no tensor,
-           and what it returns is matched to the arguments by its nesting.
+           backward_extended receives gradients nested like the result, with None in place of each non-tensor. The
+           gradients that it returns are matched to the arguments by their nesting.
 
         .. clause:: NestedIOFunction.backward.gradient
            :level: must
@@ -173,8 +171,8 @@ class NestedIOFunction(torch.autograd.Function):
            :level: quality
            :sources: ours
 
-           When backward_extended returns something that is not nested as the arguments are, an error says where,
-           what came and what was expected.
+           If backward_extended returns a value that is not nested like the arguments, an error says where, and
+           names the actual and the expected value.
         """
         nested = unflatten(self._result, gradients, beside=nothing)
         return align_gradients(self.backward_extended(*spread(nested)), self._arguments, "backward_extended")
@@ -200,8 +198,8 @@ class NestedIOFunction(torch.autograd.Function):
            :level: must
            :sources: N "User defined forward", C torch 2.13.0 torch/autograd/function.py:888-898
 
-           A class without a forward_extended of its own raises NotImplementedError when it is called, and one
-           without a backward_extended of its own when its result is differentiated.
+           Calling a class that does not override forward_extended raises NotImplementedError. So does
+           differentiating the result of a class that does not override backward_extended.
         """
         raise NotImplementedError(f"{type(self).__qualname__} must override forward_extended")
 
@@ -209,12 +207,12 @@ class NestedIOFunction(torch.autograd.Function):
         """Compute the gradients. Override it.
 
         Args:
-            *grad_output: Gradients nested like the result: one argument for each entry of a tuple or list,
-                else one argument.
+            *grad_output: Gradients nested like the result: one argument for each entry of a tuple or list, otherwise
+                one argument.
 
         Returns:
-            One value for each argument of the call, in a tuple; alone if there is one. Each is nested as
-            the argument is, and None may stand for any part.
+            A tuple with one value for each argument of the call, or the value alone if there is one argument. Each
+            is nested like the argument; None may replace any part.
 
         Raises:
             NotImplementedError: it is not overridden.
@@ -225,7 +223,7 @@ class NestedIOFunction(torch.autograd.Function):
         """Compute the tangents of the result. Override it for forward mode.
 
         Args:
-            *tangents: One value for each argument of the call, nested as it is.
+            *tangents: One value for each argument of the call, nested like it.
 
         Returns:
             Tangents nested like the result.
@@ -236,45 +234,44 @@ class NestedIOFunction(torch.autograd.Function):
         raise NotImplementedError(f"{type(self).__qualname__} must override jvp_extended")
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep what is in ``args``, nested in any way, for :meth:`backward_extended`."""
+        """Save the tensors in ``args``, nested in any way, for :meth:`backward_extended`."""
         self._saved["backward"], tensors = flatten(args, "save_for_backward")
         self._context.save_for_backward(*tensors)
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep what is in ``tensors``, nested in any way, for :meth:`jvp_extended`.
+        """Save ``tensors``, nested in any way, for :meth:`jvp_extended`.
 
         .. clause:: NestedIOFunction.save_for_forward.nested
            :level: must
            :sources: N "Save given tensors for a future call to jvp()", ours
 
-           In jvp_extended, saved_tensors is a tuple of what save_for_forward was given, nested in the same way, and
-           what save_for_backward was given makes no difference.
+           In jvp_extended, saved_tensors is a tuple of the arguments of save_for_forward, nested in the same way.
+           It does not depend on save_for_backward.
         """
         self._saved["jvp"], flat = flatten(tensors, "save_for_forward")
         self._context.save_for_forward(*flat)
 
     @property
     def saved_tensors(self) -> Any:  # type: ignore[override]
-        """What was saved.
+        """The saved values, as a tuple.
 
         .. clause:: NestedIOFunction.saved_tensors.nested
            :level: must
            :sources: N "See Function.saved_tensors()", C torch 2.13.0 torch/autograd/function.py:861-874
 
-           In backward_extended, saved_tensors is a tuple of what save_for_backward was given, nested in the
-           same way.
+           In backward_extended, saved_tensors is a tuple of the arguments of save_for_backward, nested in the same
+           way.
         """
         return unflatten(self._saved[self._derivative], self._context.saved_tensors)
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
-        """Say which tensors are changed in place: those in ``args`` and ``kwargs``, all of them inputs.
+        """Mark the tensors in ``args`` and ``kwargs``, all of them inputs, as changed in place.
 
         .. clause:: NestedIOFunction.mark_dirty.nested
            :level: must
            :sources: N "mark_dirty(*args, **kwargs)", C torch 2.13.0 torch/autograd/function.py:876-880
 
-           Tensors are marked wherever they stand in the arguments of mark_dirty, be they given by place or by
-           name.
+           mark_dirty marks every tensor in its arguments, at any depth, whether passed by position or by keyword.
         """
         self._context.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
 
@@ -285,8 +282,8 @@ class NestedIOFunction(torch.autograd.Function):
            :level: must
            :sources: N "mark_non_differentiable(*args, **kwargs)", C torch 2.13.0 torch/autograd/function.py:882-886
 
-           Tensors are marked wherever they stand in the arguments of mark_non_differentiable, be they given
-           by place or by name.
+           mark_non_differentiable marks every tensor in its arguments, at any depth, whether passed by position or
+           by keyword.
         """
         self._context.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
 
@@ -297,8 +294,8 @@ class NestedIOFunction(torch.autograd.Function):
            :level: must
            :sources: N "undefined grad tensors will be expanded"
 
-           After ``set_materialize_grads(False)`` a tensor of the result that no loss used has None at its place among
-           the gradients that backward_extended gets, and zeros otherwise.
+           If no loss used a tensor of the result, backward_extended receives zeros as its gradient, or None after
+           ``set_materialize_grads(False)``.
         """
         self._context.set_materialize_grads(value)
 
@@ -310,8 +307,8 @@ class NestedIOFunction(torch.autograd.Function):
            :level: quality
            :sources: ours
 
-           In forward_extended or setup_context_extended as well as in backward_extended, needs_input_grad is nested
-           like the arguments, with True exactly where a tensor stands that needs a gradient.
+           needs_input_grad is nested like the arguments: True in place of each tensor that needs a gradient, False
+           in place of anything else. forward_extended, setup_context_extended and backward_extended can read it.
         """
         return unflatten(self._arguments, self._context.needs_input_grad[1:], beside=lambda _: False)
 
@@ -319,8 +316,7 @@ class NestedIOFunction(torch.autograd.Function):
 class _Run(torch.autograd.Function):
     """One call of a NestedIOFunction, as the engine sees it.
 
-    ``call`` is lent the context while it runs and no longer: ctx holds the call, and a cycle would keep
-    memory.
+    ``call`` has the context only while it runs: ctx refers to the call, and a reference cycle would keep memory.
     """
 
     @staticmethod
@@ -361,8 +357,8 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
        :level: quality
        :sources: ours
 
-       In the separate form torch.vmap over tensors anywhere in the arguments gives what calling it sample by sample
-       gives, gradients included.
+       In the separate form, torch.vmap over tensors anywhere in the arguments equals calling it sample by sample,
+       gradients included.
 
     Example:
         >>> import torch
@@ -396,7 +392,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
         Returns:
             What :meth:`forward_extended` returned, with the graph attached to its tensors.
         """
-        if args and isinstance(args[0], _Call):  # torch.func comes here again, with arguments taken apart
+        if args and isinstance(args[0], _Call):  # torch.func calls this a second time, with flat arguments
             return super().apply(*args)
         skeleton, tensors = flatten(args, "args")
         call = _Call(cls, skeleton)
@@ -441,11 +437,11 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def setup_context_extended(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Store on ctx what the derivatives need: nothing, unless overridden."""
+        """Store on ctx what the derivatives need. Unless overridden, it stores nothing."""
 
     @staticmethod
     def backward_extended(ctx: Any, *grads: Any) -> Any:
-        """Compute the gradients of the arguments from ``grads``, those of the result, one for each of its entries.
+        """Compute the gradients of the arguments from ``grads``, the gradients of the result's entries.
 
         Raises:
             NotImplementedError: it is not overridden.
@@ -454,7 +450,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def jvp_extended(ctx: Any, *tangents: Any) -> Any:
-        """Compute the tangents of the result from ``tangents``, those of the arguments, for forward mode.
+        """Compute the tangents of the result from ``tangents``, the tangents of the arguments.
 
         Raises:
             NotImplementedError: it is not overridden.
@@ -463,7 +459,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
 
 class _Call:
-    """What a call of a NestedIOFunctionSeparate knows besides its tensors."""
+    """The part of a call of a NestedIOFunctionSeparate that is not tensors."""
 
     def __init__(self, function: type[NestedIOFunctionSeparate], arguments: Any) -> None:
         self.function = function

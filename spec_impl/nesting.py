@@ -1,7 +1,6 @@
-"""Nested values: taken apart into a flat list of tensors and a skeleton, put together again, and kept on a ctx.
+"""Nested values: split them into a flat list of tensors and a skeleton, rebuild them, and save them on a ctx.
 
-A skeleton is the nested value with a :class:`Slot` where each tensor was. It holds no tensor, so it may be
-kept.
+A skeleton is the nested value with a :class:`Slot` in place of each tensor. It contains no tensor, so it may be kept.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 
 import torch
 
-# What may stand beside tensors. Anything else might hold tensors that nobody would find, whose gradients would be
-# lost without a word.
+# The types allowed beside tensors. Any other type might contain tensors that are not found, whose gradients would be
+# silently lost.
 _PLAIN = (
     *(NoneType, bool, int, float, complex, str, bytes, Enum, slice, range, EllipsisType),
     *(type, FunctionType, BuiltinFunctionType),
@@ -26,7 +25,7 @@ _PLAIN = (
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a tensor was: its place in the flat list."""
+    """The place of a tensor: its index in the flat list."""
 
     index: int
 
@@ -39,7 +38,7 @@ def flatten(value: Any, where: str) -> tuple[Any, list[torch.Tensor]]:
         where: What to call ``value`` in an error.
 
     Returns:
-        The skeleton, and the tensors in the order in which they stand.
+        The skeleton, and the tensors in order.
 
     Raises:
         ValueError: it contains a value of another type; the message says which type, and where.
@@ -59,11 +58,11 @@ def flatten(value: Any, where: str) -> tuple[Any, list[torch.Tensor]]:
 
 
 def unflatten(skeleton: Any, values: Sequence[Any], beside: Callable[[Any], Any] = lambda plain: plain) -> Any:
-    """Put a nested value together again.
+    """Rebuild a nested value.
 
     Args:
-        skeleton: What :func:`flatten` made.
-        values: What to put in the slots.
+        skeleton: A skeleton that :func:`flatten` returned.
+        values: The values for the slots.
         beside: Called with each plain value; by default it is kept.
 
     Example:
@@ -81,10 +80,10 @@ def unflatten(skeleton: Any, values: Sequence[Any], beside: Callable[[Any], Any]
 def align(values: Any, skeleton: Any, where: str) -> Iterator[torch.Tensor | None]:
     """Match nested gradients or tangents with a skeleton: one value for each of its slots, in order.
 
-    None may stand for a whole branch, and a dict may leave keys out.
+    None may replace a whole branch, and a dict may omit keys.
 
     Raises:
-        ValueError: ``values`` is nested in another way; the message says where.
+        ValueError: ``values`` is not nested like the skeleton; the message says where.
 
     Example:
         >>> from spec_impl.nesting import Slot, align
@@ -93,7 +92,7 @@ def align(values: Any, skeleton: Any, where: str) -> Iterator[torch.Tensor | Non
     """
     if isinstance(skeleton, Slot):
         if not isinstance(values, torch.Tensor | NoneType):
-            raise ValueError(f"{where} must be a tensor or None, and is {_shape(values)}")  # noqa: TRY004
+            raise ValueError(f"{where} must be a tensor or None, but is {_shape(values)}")  # noqa: TRY004
         yield values
     elif _is_container(skeleton):
         known = dict(_items(skeleton))
@@ -101,30 +100,30 @@ def align(values: Any, skeleton: Any, where: str) -> Iterator[torch.Tensor | Non
         for key, inner in known.items():
             yield from align(given.get(key), inner, f"{where}[{key!r}]")
     elif values is not None:
-        raise ValueError(f"{where} must be None: there is no tensor there to have a gradient or a tangent")
+        raise ValueError(f"{where} must be None: there is no tensor there")
 
 
 def nothing(_: Any) -> None:
-    """Return None, which stands for a plain value among gradients and tangents."""
+    """Return None, the gradient and the tangent of a plain value."""
 
 
 def spread(gradients: Any) -> tuple[Any, ...]:
-    """One argument for each entry of a tuple or list; one in all for anything else."""
+    """Return the entries of a tuple or list as arguments; anything else as a single argument."""
     return tuple(gradients) if isinstance(gradients, tuple | list) else (gradients,)
 
 
 def align_gradients(result: Any, arguments: tuple[Any, ...], where: str) -> tuple[torch.Tensor | None, ...]:
-    """The gradients in ``result`` in the order of the arguments' tensors; it may stand alone for one argument."""
+    """Return the gradients in ``result``, one for each tensor in the arguments; one argument needs no tuple."""
     if len(arguments) == 1 and not _is_for_each(result, arguments):
         result = (result,)
     return tuple(align(result, arguments, where))
 
 
 class NestedContext:
-    """A ctx whose methods take nested values; everything else is the engine's ctx."""
+    """Wrap a ctx so that its methods take nested values; all other attributes are those of the ctx."""
 
     def __init__(self, ctx: Any, derivative: str = "backward") -> None:
-        """Wrap ``ctx`` while backward is computed, or the ``derivative`` that is named."""
+        """Wrap ``ctx`` for the computation of ``derivative``: "backward" or "jvp"."""
         vars(self).update(_ctx=ctx, _derivative=derivative)
 
     def __getattr__(self, name: str) -> Any:
@@ -135,7 +134,7 @@ class NestedContext:
 
     @property
     def saved_tensors(self) -> Any:
-        """The values that were saved for the derivative that is being computed."""
+        """The values saved for the derivative that is being computed."""
         return unflatten(getattr(self._ctx, f"saved_for_{self._derivative}_nesting"), self._ctx.saved_tensors)
 
     @property
@@ -145,12 +144,12 @@ class NestedContext:
         return unflatten(self._ctx.call.arguments, needed, beside=lambda _: False)
 
     def save_for_backward(self, *args: Any) -> None:
-        """Save the values in ``args`` for the gradient."""
+        """Save ``args``, nested in any way, for backward."""
         self._ctx.saved_for_backward_nesting, tensors = flatten(args, "save_for_backward")
         self._ctx.save_for_backward(*tensors)
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Save the values in ``tensors`` for forward mode."""
+        """Save ``tensors``, nested in any way, for jvp."""
         self._ctx.saved_for_jvp_nesting, flat = flatten(tensors, "save_for_forward")
         self._ctx.save_for_forward(*flat)
 
@@ -171,9 +170,10 @@ def _is_for_each(result: Any, arguments: tuple[Any, ...]) -> bool:
 
 
 def _take_apart(part: Any, where: str, tensors: list[torch.Tensor]) -> Any:
-    """The skeleton of ``part``, whose tensors are appended to ``tensors``.
+    """Return the skeleton of ``part``, and append its tensors to ``tensors``.
 
-    (No function inside :func:`flatten`: one that calls itself is a cycle, and would keep the tensors.)
+    (It is not nested in :func:`flatten`: a nested function that calls itself is a reference cycle and would keep the
+    tensors alive.)
     """
     if isinstance(part, torch.Tensor):
         tensors.append(part)
@@ -187,13 +187,13 @@ def _take_apart(part: Any, where: str, tensors: list[torch.Tensor]) -> Any:
 
 
 def _as_dict(values: Any, skeleton: Any, where: str) -> dict[Any, Any]:
-    """The entries of ``values``, if it is a container like the skeleton with no entry that the skeleton lacks."""
+    """Return the entries of ``values``, a container like the skeleton, without entries that the skeleton lacks."""
     known = dict(_items(skeleton))
     same_kind = _is_container(values) and isinstance(values, dict) == isinstance(skeleton, dict)
     given = dict(_items(values)) if same_kind else {}
     complete = isinstance(skeleton, dict) or len(given) == len(known)
     if not same_kind or not complete or not given.keys() <= known.keys():
-        raise ValueError(f"{where} must be nested like {_shape(skeleton)}, and is {_shape(values)}")
+        raise ValueError(f"{where} must be nested like {_shape(skeleton)}, but is {_shape(values)}")
     return given
 
 
@@ -206,10 +206,10 @@ def _items(container: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _rebuild(container: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """A container of the same type whose entries are ``change(key, entry)``."""
+    """Return a container of the same type whose entries are ``change(key, entry)``."""
     changed = {key: change(key, inner) for key, inner in _items(container)}
     if isinstance(container, dict):
-        fresh = copy(container)  # keeps what a subclass has besides its entries
+        fresh = copy(container)  # keeps the attributes of a subclass
         fresh.update(changed)
         return fresh
     if hasattr(container, "_fields"):

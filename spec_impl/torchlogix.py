@@ -1,4 +1,4 @@
-"""Leave a tensor as it is and scale its gradient.
+"""Return a tensor unchanged and scale its gradient.
 
 Source document: the page of ``torchlogix.functional.GradFactor`` (L).
 """
@@ -14,10 +14,10 @@ DOCUMENTS = {"L": ("torchlogix: GradFactor", "")}
 
 
 class GradFactor(torch.autograd.Function):
-    """Return ``x`` unchanged; multiply its gradient by ``f`` on the way back.
+    """Return ``x`` unchanged; multiply its gradient by ``f`` in backward.
 
     Its gradient is not the derivative of the identity, on purpose: ``f`` sets how strongly earlier layers learn
-    from later ones. 0 stops the gradient, a negative number reverses it.
+    from later ones. 0 stops the gradient; a negative number reverses it.
 
     This is the combined form. :class:`GradFactorSeparate` is the one for :mod:`torch.func`.
 
@@ -40,12 +40,12 @@ class GradFactor(torch.autograd.Function):
         Args:
             ctx: The context of this call.
             x: Any shape, dtype and strides.
-            f: The factor: a number, or a 0-d tensor, of which the value at the time of the call counts.
+            f: The factor: a number, or a 0-d tensor whose value is read once, during the call.
 
         Returns:
-            ``x`` in a tensor of its own that shares the memory of ``x``. It is no view: as a view its tangent
-            would have to be the tangent of ``x``. To change it in place is to change ``x`` in place, and
-            autograd's check of saved tensors sees that.
+            A new tensor that shares the memory of ``x``. It is not a view, because the tangent of a view would
+            have to be that of ``x``. Changing it in place changes ``x``, and autograd's check of saved tensors
+            notices that.
 
         .. clause:: GradFactor.forward.identity
            :level: must
@@ -71,21 +71,20 @@ class GradFactor(torch.autograd.Function):
            :level: must
            :sources: C torchlogix 0.1.1 torchlogix/functional.py:167
 
-           The gradient of ``x`` is the incoming gradient times ``f``, in the dtype of ``x``, whether ``f`` is
-           negative, zero, one, a fraction or large, and for every floating and complex dtype.
+           The gradient of ``x`` is the incoming gradient times ``f``, in the dtype of ``x``. This holds for every
+           floating and complex dtype, and for every ``f``: negative, zero, one, a fraction or large.
 
         .. clause:: GradFactor.backward.none-for-f
            :level: must
            :sources: L "you can just pass None as a gradient", C torchlogix 0.1.1 torchlogix/functional.py:167
 
-           The value returned for ``f`` is None.
+           backward returns None for ``f``.
 
         .. clause:: GradFactor.backward.twice
            :level: quality
            :sources: ours
 
-           Each time it is differentiated it scales by ``f`` once more: the gradient of a gradient that passed
-           through it is right.
+           The gradient of a gradient is right: each differentiation multiplies by ``f`` once more.
         """
         return grad_y * ctx.f if ctx.needs_input_grad[0] else None, None
 
@@ -98,7 +97,7 @@ class GradFactor(torch.autograd.Function):
             tangent: The tangent of ``x``.
 
         Returns:
-            ``tangent * f``, so that both modes of differentiation agree.
+            ``tangent * f``: forward mode agrees with backward.
 
         .. clause:: GradFactor.jvp.scaled
            :level: must
@@ -126,7 +125,7 @@ class GradFactorSeparate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Keep the factor, as a number."""
+        """Store the factor on ctx as a number."""
         _, f = inputs
         ctx.f = _number(f)
 
@@ -144,32 +143,32 @@ class GradFactorSeparate(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, f: float | torch.Tensor
     ) -> tuple[torch.Tensor, int | None]:
-        """Run on all samples at once: the shape does not matter.
+        """Run on all samples at once; any shape will do.
 
         Args:
             info: Not needed.
-            in_dims: Where the samples are in ``x``.
+            in_dims: The dimension of ``x`` that counts the samples.
             x: All samples.
             f: The factor, the same for all samples.
 
         Returns:
-            The result, with the samples where they were.
+            The result, with its samples along the same dimension.
 
         Raises:
-            ValueError: ``f`` has another value for every sample.
+            ValueError: ``f`` differs from sample to sample.
 
         .. clause:: GradFactor.vmap.batched
            :level: must
            :sources: L "underneath torch.vmap()", X Extending torch.func, ours
 
-           torch.vmap over any dimension of ``x`` gives what calling it sample by sample gives, gradients and
-           tangents included.
+           torch.vmap over any dimension of ``x`` equals calling it sample by sample, gradients and tangents
+           included.
 
         .. clause:: GradFactor.vmap.mapped-factor
            :level: quality
            :sources: ours
 
-           Where ``f`` has another value for every sample, each sample has its own factor, or an error says that
+           If ``f`` differs from sample to sample, each sample is scaled by its own factor, or an error says that
            ``f`` cannot be mapped.
         """
         if in_dims[1] is not None:
@@ -178,5 +177,5 @@ class GradFactorSeparate(torch.autograd.Function):
 
 
 def _number(f: float | torch.Tensor) -> float:
-    """``f`` as a number: a tensor has no place on ctx, and a change of it after the call must not count."""
+    """Return ``f`` as a number: tensors do not belong on ctx, and changing ``f`` after the call must have no effect."""
     return f.item() if isinstance(f, torch.Tensor) else f

@@ -1,4 +1,4 @@
-"""Gather a tensor from all ranks and join it; each rank's gradient is that of its own loss.
+"""Gather a tensor from all ranks and join the parts; each rank's gradient is that of its own loss.
 
 Source document: the page of ``towhee.models.drl.until_module.AllGather`` (T).
 """
@@ -19,9 +19,8 @@ DOCUMENTS = {"T": ("towhee: AllGather", "")}
 class AllGather(torch.autograd.Function):
     """Join the tensors of all ranks of the default process group along dimension 0.
 
-    The gradient is this rank's rows of the incoming gradient, and nothing is exchanged in backward: the losses
-    of other ranks are ignored. (If they matter, use
-    :class:`spec_impl.ksuit.AllGatherGradAutograd`.)
+    The gradient is this rank's rows of the incoming gradient. Nothing is exchanged in backward, so the losses of
+    other ranks are ignored. (If they matter, use :class:`spec_impl.ksuit.AllGatherGradAutograd`.)
 
     This is the combined form. :class:`AllGatherSeparate` is the one for :mod:`torch.func`.
 
@@ -45,11 +44,10 @@ class AllGather(torch.autograd.Function):
         Args:
             ctx: The context of this call.
             tensor: One dimension or more, any dtype, any strides. The same shape and dtype on every rank.
-            args: Anything with ``world_size``, the number of ranks, and ``local_rank``, the place of this
-                process among them.
+            args: Any object with ``world_size``, the number of ranks, and ``local_rank``, this process's rank.
 
         Returns:
-            A contiguous tensor of its own memory: ``world_size`` times the rows of ``tensor``, or the values
+            A contiguous tensor with its own memory: ``world_size`` times the rows of ``tensor``, or the values
             of ``tensor`` if ``world_size`` is 1.
 
         Raises:
@@ -60,35 +58,35 @@ class AllGather(torch.autograd.Function):
            :level: must
            :sources: T "performs allgather on a tensor", C towhee.models 1.1.3 towhee/models/drl/until_module.py:82-86
 
-           Every rank gets the tensors of all ranks joined along dimension 0, rank 0's rows first, bit for bit.
+           Every rank gets the tensors of all ranks joined along dimension 0 in rank order, bit for bit.
 
         .. clause:: AllGather.forward.one-rank
            :level: must
            :sources: C towhee.models 1.1.3 towhee/models/drl/until_module.py:77-80
 
-           With ``args.world_size`` equal to 1 the result has the values of ``tensor``, and neither a
-           collective nor a process group is needed.
+           If ``args.world_size`` is 1, the result has the values of ``tensor``, and neither a collective nor a
+           process group is needed.
 
         .. clause:: AllGather.forward.mismatch
            :level: may
            :sources: ours
 
-           Where ranks differ in shape or dtype, or have no dimension to join along, every rank raises an
-           error that says so; none hangs, dies or gets numbers that mean nothing.
+           If shapes or dtypes differ between ranks, or ``tensor`` is 0-d, every rank raises an error that says so.
+           No rank hangs, crashes or returns meaningless numbers.
 
         .. clause:: AllGather.forward.args
            :level: may
            :sources: ours
 
-           Where ``args`` say another rank or another number of ranks, not 1, than the process group, an error says
-           so; no other rank's rows are taken for this one's.
+           If ``args`` contradict the process group, with another rank or another number of ranks that is not 1, an
+           error says so. Another rank's rows are never taken for this rank's.
 
         .. clause:: AllGather.forward.own-memory
            :level: quality
            :sources: ours
 
-           The result shares no memory with ``tensor`` or with the result of an earlier call, also where there is
-           one rank.
+           The result shares no memory with ``tensor`` or with the result of an earlier call, even if there is one
+           rank.
         """
         ctx.place = _Place(args.world_size, args.local_rank)
         return _gather(tensor, ctx.place)
@@ -108,15 +106,15 @@ class AllGather(torch.autograd.Function):
            :level: must
            :sources: C towhee.models 1.1.3 towhee/models/drl/until_module.py:90-93
 
-           The gradient of ``tensor`` is the rows of the incoming gradient that stand where this rank's rows
-           stood: nothing is added from other ranks, and nothing is scaled.
+           The gradient of ``tensor`` is this rank's rows of the incoming gradient. Nothing is added from other
+           ranks, and nothing is scaled.
 
         .. clause:: AllGather.backward.none-for-args
            :level: must
            :sources: T "you can just pass None as a gradient",
               C towhee.models 1.1.3 towhee/models/drl/until_module.py:92
 
-           The value returned for ``args`` is None.
+           backward returns None for ``args``.
 
         .. clause:: AllGather.backward.own-memory
            :level: quality
@@ -141,7 +139,7 @@ class AllGather(torch.autograd.Function):
            :level: must
            :sources: T "forward mode automatic differentiation", ours
 
-           The tangent of the result is the tangents of all ranks, joined as the tensors were.
+           The tangent of the result is the tangents of all ranks, joined in the same way.
         """
         return AllGather.apply(tangent, ctx.place)
 
@@ -165,7 +163,7 @@ class AllGatherSeparate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Keep the two numbers, not ``args``, which may hold tensors."""
+        """Store the two numbers on ctx, not ``args``, which may contain tensors."""
         _, args = inputs
         ctx.place = _Place(args.world_size, args.local_rank)
 
@@ -185,27 +183,26 @@ class AllGatherSeparate(torch.autograd.Function):
 
         Args:
             info: Not needed.
-            in_dims: Where the samples are in ``tensor``. Ranks may differ in it.
+            in_dims: The dimension of ``tensor`` that counts the samples. It may differ between ranks.
             tensor: All samples of this rank.
-            args: As for forward.
+            args: As in forward.
 
         Returns:
-            The joined tensor, with the samples along dimension 1: dimension 0 is the one to join along.
+            The joined tensor, with the samples along dimension 1. (Dimension 0 is the one that is joined.)
 
         .. clause:: AllGather.vmap.batched
            :level: must
            :sources: X Extending torch.func, ours
 
-           torch.vmap over any dimension of ``tensor`` gives on every rank what gathering sample by sample
-           gives.
+           On every rank, torch.vmap over any dimension of ``tensor`` equals gathering sample by sample.
         """
-        if tensor.dim() == 1:  # samples are 0-d: values where there is one rank, else the error of forward
+        if tensor.dim() == 1:  # samples are 0-d: works with one rank, else raises the error of forward
             return AllGatherSeparate.apply(tensor if args.world_size == 1 else tensor[0], args), 0
         return AllGatherSeparate.apply(tensor.movedim(in_dims[0], 1), args), 1
 
 
 class _Place(NamedTuple):
-    """The part of ``args`` that forward needs; it can replace ``args``."""
+    """The two numbers of ``args`` that forward needs; it can be passed in place of ``args``."""
 
     world_size: int
     local_rank: int
@@ -235,7 +232,7 @@ def _gather_from(size: int, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _own_rows(grad: torch.Tensor, place: _Place) -> torch.Tensor:
-    """The rows of this rank, as a copy: a view would keep all ranks' rows alive."""
+    """Return a copy of this rank's rows: a view would keep all ranks' rows alive."""
     if place.world_size == 1:
         return grad
     rows = grad.shape[0] // place.world_size

@@ -141,7 +141,7 @@ def test_gradients_nested_in_another_way_are_refused():
             return Pair(grads["product"], [grads["product"]]), None
 
     x = torch.ones(2, requires_grad=True)
-    with pytest.raises(ValueError, match=r"backward_extended\[0\]\[1\] must be a tensor or None, and is a list"):
+    with pytest.raises(ValueError, match=r"backward_extended\[0\]\[1\] must be a tensor or None, but is a list"):
         nested(Wrong(), x, x)[0].sum().backward()
 
 
