@@ -1,4 +1,4 @@
-"""What any Function that communicates must do, by the SPMD types that it claims.
+"""The contract of any Function that communicates, given the SPMD types that it claims.
 
 The types are those of PyTorch's ``spmd_types`` package (its page "Local SPMD types" is a source below).
 :mod:`spec_impl.collectives` has a reference Function for each of the common signatures.
@@ -19,10 +19,10 @@ class Collective(torch.autograd.Function):
     =====  =========  ==========================================================================================
     type   name       meaning
     =====  =========  ==========================================================================================
-    ``R``  replicate  the same on every rank; ranks go on differently, so their gradients count by their sum
+    ``R``  replicate  the same on every rank; ranks use it differently, and the sum of their gradients counts
     ``I``  invariant  the same on every rank, and so is everything that follows: one loss, one gradient
-    ``V``  varying    each rank has its own, and its own gradient
-    ``P``  partial    each rank has a share, which counts by the sum; the gradient is the same on every rank
+    ``V``  varying    each rank has its own value and its own gradient
+    ``P``  partial    each rank has a share, and the sum of the shares counts; one gradient, the same on every rank
     =====  =========  ==========================================================================================
 
     The types of the results define the loss, given the incoming gradient *g* of a result *y*:
@@ -34,18 +34,18 @@ class Collective(torch.autograd.Function):
 
     The types of the arguments say which derivative of this loss backward returns:
 
-    - V: the derivative by this rank's argument alone;
-    - R: gradients that add up, over the ranks, to the derivative by all copies moved together;
+    - V: the derivative with respect to this rank's argument alone;
+    - R: gradients whose sum over the ranks is the derivative with respect to all copies, moved together;
     - I: the whole of that derivative, on every rank;
-    - P: the derivative by the sum.
+    - P: the derivative with respect to the sum.
 
-    The two documented gathers are one letter apart, and both are right.
-    :class:`spec_impl.ksuit.AllGatherGradAutograd` is ``"V -> R"``: each rank goes on with a loss of its own, so
-    gradients are added up over the ranks. :class:`spec_impl.towhee.AllGather` is ``"V -> I"``: the loss is the same on
-    every rank, so this rank's rows of the incoming gradient suffice. Used the other way, the first counts the loss once
-    for each rank, and the second leaves out the other ranks' losses.
+    The two documented gathers differ by one letter, and both are right.
+    :class:`spec_impl.ksuit.AllGatherGradAutograd` is ``"V -> R"``: each rank computes its own loss, so gradients are
+    summed over the ranks. :class:`spec_impl.towhee.AllGather` is ``"V -> I"``: the loss is the same on
+    every rank, so this rank's rows of the incoming gradient suffice. If they are exchanged, the first counts the loss
+    once for each rank, and the second ignores the other ranks' losses.
 
-    A Function keeps other signatures besides its own, because some types include others: an argument of type P
+    A Function keeps other signatures as well as its own, because some types include others: an argument of type P
     accepts a tensor of type V, and one of type V a tensor of type R; a result of type R may be used as V, and one of
     type V as P.
 

@@ -1,7 +1,7 @@
-"""What the reference collectives share: how they move data, and how they behave under :func:`torch.vmap`.
+"""Code shared by the reference collectives: moving data, and :func:`torch.vmap`.
 
-The first half moves data between ranks, and nothing there is differentiated. Every result is contiguous and has memory
-of its own.
+The functions in the first half move data between ranks; nothing there is differentiated. Every result is contiguous
+and has its own memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spec_impl.exchange import untraced
 
 @untraced
 def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """The sum of every rank's ``x``, the same bits on every rank.
+    """Return the sum of every rank's ``x``, the same bits on every rank.
 
     Raises:
         ValueError: on every rank, if shapes or dtypes differ.
@@ -30,7 +30,7 @@ def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 @untraced
 def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
-    """Rank ``source``'s ``x``.
+    """Return rank ``source``'s ``x``.
 
     Raises:
         ValueError: on every rank, if shapes or dtypes differ or there is no such rank.
@@ -42,7 +42,7 @@ def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
 
 @untraced
 def to_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
-    """The sum of every rank's ``x`` on rank ``source``, and zeros on the others.
+    """Return the sum of every rank's ``x`` on rank ``source``, and zeros on the others.
 
     Raises:
         ValueError: on every rank, if shapes or dtypes differ or there is no such rank.
@@ -53,10 +53,10 @@ def to_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
 
 
 def own_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """Take this rank's part of the rows of ``x``; nothing is sent.
+    """Return this rank's part of the rows of ``x``; nothing is sent.
 
     Raises:
-        ValueError: ``x`` has no rows, or they cannot be shared out evenly.
+        ValueError: ``x`` has no rows, or they cannot be divided evenly.
     """
     rank, size = exchange.place(group)
     rows = _rows_for_each(x, size)
@@ -65,7 +65,7 @@ def own_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 @untraced
 def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """The rows of every rank's ``x``, rank 0's first.
+    """Return the rows of every rank's ``x``, rank 0's first.
 
     Raises:
         ValueError: on every rank, if shapes or dtypes differ or ``x`` has no rows.
@@ -79,11 +79,10 @@ def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 @untraced
 def summed_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """Take this rank's part of the rows of the sum of every rank's ``x``.
+    """Return this rank's part of the rows of the sum of every rank's ``x``.
 
     Raises:
-        ValueError: on every rank, if shapes or dtypes differ, ``x`` has no rows, or they cannot be shared out
-            evenly.
+        ValueError: on every rank, if shapes or dtypes differ, ``x`` has no rows, or they cannot be divided evenly.
     """
     parts = _parts(x, group)
     return exchange.sum_parts(parts.unbind(), group)
@@ -91,7 +90,7 @@ def summed_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 @untraced
 def traded_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """Part *r* of the rows of every rank's ``x`` on rank *r*, what rank 0 sent first.
+    """Return on rank *r* part *r* of the rows of every rank's ``x``, rank 0's first.
 
     Raises:
         ValueError: as :func:`summed_rows`.
@@ -103,16 +102,15 @@ def traded_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 class SeparateForm(torch.autograd.Function):
-    """The base of the separate forms: keeps the group, and an anchor.
+    """The base of the separate forms: stores the group and an anchor on ctx.
 
-    The anchor is a tensor without elements that is mapped by :func:`torch.vmap` where ``x`` is. Joined to a gradient
-    or tangent that is the same for all samples on this rank, and perhaps not on others, it makes every rank exchange
-    all samples.
+    The anchor is a tensor without elements that :func:`torch.vmap` maps if it maps ``x``. A gradient or tangent may be
+    the same for all samples on this rank, but not on others. Joined to the anchor, it has all samples on every rank.
     """
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Keep the arguments after ``x``, and the anchor."""
+        """Store the arguments after ``x``, and the anchor."""
         x, *ctx.rest = inputs
         anchor = x.new_empty(0)
         ctx.save_for_backward(anchor)
@@ -120,26 +118,26 @@ class SeparateForm(torch.autograd.Function):
 
 
 def anchored(ctx: Any, value: torch.Tensor) -> torch.Tensor:
-    """A gradient or tangent, mapped by vmap where the argument of the call was."""
+    """Return a gradient or tangent that vmap maps if it maps the argument of the call."""
     (anchor,) = ctx.saved_tensors
     return torch.cat([value.reshape(-1), anchor]).reshape(value.shape)
 
 
 def mapped(function: Any, x: torch.Tensor, dim: int | None, *rest: Any) -> tuple[torch.Tensor, int]:
-    """Apply a Function to all samples at once, as the last dimension: it works along the first one, or along none."""
+    """Apply a Function to all samples at once, as the last dimension: it works along the first dimension or none."""
     assert dim is not None, "x is the only tensor, so vmap maps it"
     y = function.apply(x.movedim(dim, -1), *rest)
     return y, y.dim() - 1
 
 
 def mapped_rows(function: Any, x: torch.Tensor, dim: int | None, group: Any) -> tuple[torch.Tensor, int]:
-    """The same for a Function that needs rows, which are not to be taken from the samples."""
-    _rows(x.shape[1:])  # of a sample: it must have some
+    """Do the same for a Function that needs rows, which must not be taken from the samples."""
+    _rows(x.shape[1:])  # raises if a sample has none
     return mapped(function, x, dim, group)
 
 
 def _packed(x: torch.Tensor) -> torch.Tensor:
-    """A contiguous copy: backends read and write memory in order, whatever the strides say."""
+    """Return a contiguous copy: backends read and write memory in order, whatever the strides."""
     return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x)
 
 
@@ -149,12 +147,12 @@ def _agreed(own: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 def _raw(x: torch.Tensor) -> torch.Tensor:
-    """The bytes of a contiguous tensor: backends know fewer dtypes than PyTorch."""
+    """View a contiguous tensor as bytes: backends support fewer dtypes than PyTorch."""
     return x.view(-1).view(torch.uint8)
 
 
 def _parts(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """The rows of ``x``, contiguous, with a dimension in front that counts the ranks they go to."""
+    """Return the rows of ``x``, contiguous, with a first dimension that counts the ranks they are sent to."""
     _, size = exchange.place(group)
     own = _agreed(exchange.dense(x), group)
     return own.view(size, _rows_for_each(x, size), *x.shape[1:])
@@ -169,13 +167,13 @@ def _rows(shape: Sequence[int]) -> int:
 def _rows_for_each(x: torch.Tensor, size: int) -> int:
     rows = _rows(x.shape)
     if rows % size:
-        raise ValueError(f"{rows} rows cannot be shared out evenly among {size} ranks")
+        raise ValueError(f"{rows} rows cannot be divided evenly among {size} ranks")
     return rows // size
 
 
 def _within(group: Any, source: int) -> int:
-    """``source``, which is a rank within the group."""
+    """Return ``source`` if it is a rank within the group, or raise ValueError."""
     _, size = exchange.place(group)
     if not 0 <= source < size:
-        raise ValueError(f"source {source} is no rank of a process group of {size}; it is a rank within the group")
+        raise ValueError(f"source {source} is not a rank within a process group of {size}: they are 0 to {size - 1}")
     return source

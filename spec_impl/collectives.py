@@ -1,7 +1,8 @@
-"""Reference collectives, and first the pair copy and reduce, which treat a tensor as a whole.
+"""Reference collectives; the two in this module, copy and reduce, treat a tensor as a whole.
 
-Each class says in ``TYPES`` which SPMD types it takes and gives; :class:`spec_impl.collective.Collective` explains
-them. All are linear, so the tangent of each is the Function itself, and its gradient is another Function, its partner:
+The attribute ``TYPES`` of each class names the SPMD types of its argument and its result, which
+:class:`spec_impl.collective.Collective` explains. All are linear, so the jvp of each is the Function itself, and its
+backward is another Function, its partner:
 
 =====================  ==========  =====================  ==========  ==================================
 Function               types       partner                types       module
@@ -13,10 +14,10 @@ GatherReplicate        V -> R      ReduceScatter          P -> V      :mod:`spec
 AllToAll               V -> V      AllToAll               V -> V      :mod:`spec_impl.collectives_exchange`
 =====================  ==========  =====================  ==========  ==================================
 
-A sum whose result is used differently on each rank, ``P -> R``, is ``Copy.apply(Reduce.apply(x))``.
+For a sum whose result each rank uses differently, ``P -> R``, write ``Copy.apply(Reduce.apply(x))``.
 
-All ranks of the group must call a Function, and run backward through it, or none: the others wait for a rank that
-does not. The process group is the last argument; None is the default one.
+Either all ranks of the group call a Function, or none; the same holds for running backward through it. Otherwise
+the ranks that do wait for the ranks that do not. The process group is the last argument; None is the default one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from spec_impl.collective_calls import SeparateForm, anchored, mapped, summed
 
 
 class Copy(torch.autograd.Function):
-    """Pass ``x``, the same on every rank, to code that differs from rank to rank; its gradients are added up.
+    """Pass ``x``, the same on every rank, to code that differs from rank to rank; backward sums the gradients.
 
     Nothing is sent in forward. This is the combined form. :class:`CopySeparate` is the one for :mod:`torch.func`.
 
@@ -112,7 +113,7 @@ class CopySeparate(SeparateForm):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
-        """As in the combined form: PyTorch wants a view, since the result is one."""
+        """As in the combined form: the result is a view, so PyTorch requires a view of the tangent."""
         return CopySeparate.apply(tangent, *ctx.rest)
 
     @staticmethod
@@ -220,5 +221,5 @@ class ReduceSeparate(SeparateForm):
 
 
 def _as_it_is(x: torch.Tensor, group: Any) -> torch.Tensor:
-    exchange.place(group)  # a process that is not in the group is told so here, not in backward
+    exchange.place(group)  # raises here, not in backward, if this process is not in the group
     return x

@@ -1,4 +1,4 @@
-"""Reference collectives in which every rank sends a part to every other one: the all-to-all, its own partner.
+"""The reference collective in which every rank sends a part to every other rank: the all-to-all.
 
 :mod:`spec_impl.collectives` gives an overview.
 """
@@ -15,7 +15,7 @@ from spec_impl.collective_calls import SeparateForm, anchored, mapped_rows, trad
 class AllToAll(torch.autograd.Function):
     """Send part *s* of the rows of ``x`` to rank *s*, for every *s*; gradients travel back the same way.
 
-    It is its own partner: sent twice, every row is back where it was.
+    It is its own partner: sent twice, every row is back in its place.
 
     This is the combined form. :class:`AllToAllSeparate` is the one for :mod:`torch.func`.
 
@@ -44,11 +44,11 @@ class AllToAll(torch.autograd.Function):
             group: The process group; None is the default one.
 
         Returns:
-            As many rows as ``x`` has, those from rank 0 first: contiguous.
+            As many rows as ``x`` has, those from rank 0 first; contiguous.
 
         Raises:
             ValueError: on every rank, if shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
-                shared out evenly; on this one, if it is not in the group.
+                divided evenly; on this one, if it is not in the group.
         """
         ctx.group = group
         return traded_rows(x, group)

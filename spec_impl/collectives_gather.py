@@ -13,10 +13,10 @@ from spec_impl.collective_calls import SeparateForm, anchored, joined_rows, mapp
 
 
 class GatherReplicate(torch.autograd.Function):
-    """Join the rows of every rank's ``x``, for code that differs from rank to rank; gradients are added up.
+    """Join the rows of every rank's ``x``, for code that differs from rank to rank; gradients are summed.
 
-    Where the code is the same on every rank, :class:`spec_impl.collectives_scatter.GatherInvariant` is right: this
-    class would count the loss once for each rank.
+    If the code is the same on every rank, use :class:`spec_impl.collectives_scatter.GatherInvariant`: this class would
+    count the loss once for each rank.
 
     This is the combined form. :class:`GatherReplicateSeparate` is the one for :mod:`torch.func`.
 
@@ -139,11 +139,11 @@ class ReduceScatter(torch.autograd.Function):
             group: The process group; None is the default one.
 
         Returns:
-            Contiguous rows. Ranks are added in order, so that the sum is the same bits every time.
+            Contiguous rows. Ranks are added in order, so the sum has the same bits every time.
 
         Raises:
             ValueError: on every rank, if shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
-                shared out evenly; on this one, if it is not in the group.
+                divided evenly; on this one, if it is not in the group.
         """
         ctx.group = group
         return summed_rows(x, group)

@@ -42,10 +42,10 @@ class Scatter(torch.autograd.Function):
             group: The process group; None is the default one.
 
         Returns:
-            Contiguous rows with memory of their own.
+            Contiguous rows with their own memory.
 
         Raises:
-            ValueError: ``x`` is 0-d, its rows cannot be shared out evenly, or this process is not in the group.
+            ValueError: ``x`` is 0-d, its rows cannot be divided evenly, or this process is not in the group.
         """
         ctx.group = group
         return own_rows(x, group)
@@ -110,7 +110,7 @@ class GatherInvariant(torch.autograd.Function):
     """Join the rows of every rank's ``x``, for code that is the same on every rank.
 
     The loss is then the same on every rank, so backward returns this rank's rows of the incoming gradient and sends
-    nothing. If ranks use the result differently, :class:`spec_impl.collectives_gather.GatherReplicate` is right.
+    nothing. If ranks use the result differently, use :class:`spec_impl.collectives_gather.GatherReplicate`.
 
     This is the combined form. :class:`GatherInvariantSeparate` is the one for :mod:`torch.func`.
 
@@ -156,7 +156,7 @@ class GatherInvariant(torch.autograd.Function):
             grad: The gradient of the loss, the same on every rank.
 
         Returns:
-            The rows of ``grad`` that are of this rank's ``x``, in memory of their own, and None.
+            The rows of ``grad`` that belong to this rank's ``x``, in their own memory, and None.
         """
         return Scatter.apply(grad, ctx.group) if ctx.needs_input_grad[0] else None, None
 

@@ -15,8 +15,8 @@ from spec_impl.collective_calls import SeparateForm, anchored, from_source, mapp
 class Broadcast(torch.autograd.Function):
     """Give every rank the ``x`` of one rank, the source, whose gradient is the sum of all ranks' gradients.
 
-    The argument is ``V``: each rank has its own, and only the source's counts. The result is ``R``, so each rank may
-    use it in its own way. This is the combined form. :class:`BroadcastSeparate` is the one for :mod:`torch.func`.
+    The argument has type ``V``: each rank has its own, and only the source's counts. The result has type ``R``, so each
+    rank may use it differently. This is the combined form. :class:`BroadcastSeparate` is the one for :mod:`torch.func`.
 
     Example:
         >>> import torch
@@ -43,7 +43,7 @@ class Broadcast(torch.autograd.Function):
             group: The process group; None is the default one.
 
         Returns:
-            The values of the source, the same bits on every rank: contiguous, with memory of their own.
+            The values of the source, the same bits on every rank: contiguous, with their own memory.
 
         Raises:
             ValueError: on every rank, if shapes or dtypes differ between ranks or there is no such source; on this
@@ -151,7 +151,7 @@ class ReduceToSource(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
-        """Give every rank the gradient that the source has.
+        """Send the source's gradient to every rank.
 
         Args:
             ctx: The context of the call.

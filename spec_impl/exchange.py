@@ -1,9 +1,8 @@
-"""How the gathers of this package move tensors between ranks: nothing here is differentiated.
+"""Move tensors between ranks for the gathers of this package; nothing here is differentiated.
 
-Tensors on the CPU travel as messages from rank to rank, straight from the sender's memory into the
-receiver's, which on Gloo takes about half the time of its all_gather and all_reduce and needs hardly any
-buffer besides the result; small ones go in one collective, which has less to wait for. Tensors on an
-accelerator use the backend's own collectives.
+Tensors on the CPU are sent as messages from rank to rank, directly from the sender's memory into the receiver's.
+On Gloo this takes about half the time of all_gather and all_reduce, and needs hardly any buffer besides the result.
+Small tensors are sent in one collective, which waits less. Tensors on an accelerator use the backend's collectives.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-# Messages of other code between the same two ranks carry tag 0 and must not be taken for ours.
+# Other code's messages between the same two ranks have tag 0 and must not be mistaken for ours.
 _TAG = 0x6A7
 
 # Up to this many bytes for each rank, one all_to_all is faster than messages.
 _SMALL = 1 << 16
 
-# Sums are made in pieces of this many bytes, which stay in the processor's cache and need little memory.
+# Sums are computed in pieces of this many bytes, which stay in the processor's cache and need little memory.
 _PIECE = 1 << 21
 
-# A description is [dtype, dimensions, sizes...]; PyTorch's operators take at most 64 dimensions.
+# A description is [dtype, number of dimensions, sizes...]; PyTorch's operators accept at most 64 dimensions.
 _SIZES = 64
 _DESCRIPTION = 8 * (2 + _SIZES)
 _START = 4096 - _DESCRIPTION
@@ -36,11 +35,11 @@ Moves = TypeVar("Moves", bound=Callable[..., Any])
 
 
 def untraced(function: Moves) -> Moves:
-    """``function`` as it is, in compiled code too.
+    """Run ``function`` uncompiled, in compiled code too.
 
-    The compiler traces no collective. It finds that out in the middle of a function, and then compiles what comes
-    before and after, piece by piece, in every function on the way there: for nothing, since what moves tensors between
-    ranks waits for them. (To say so outside of compiled code would import the compiler.)
+    The compiler cannot trace collectives. It discovers that in the middle of a function, and then compiles the code
+    before and after, piece by piece, in every caller. This would be wasted, since code that moves tensors between ranks
+    waits for them. (Outside compiled code nothing is disabled: that would import the compiler.)
     """
 
     @functools.wraps(function)
@@ -52,7 +51,7 @@ def untraced(function: Moves) -> Moves:
 
 
 def place(group: Any) -> tuple[int, int]:
-    """The rank of this process in ``group``, and the number of ranks there.
+    """Return the rank of this process in ``group``, and the number of ranks.
 
     Raises:
         ValueError: this process is not in the group.
@@ -64,15 +63,15 @@ def place(group: Any) -> tuple[int, int]:
 
 
 def dense(x: torch.Tensor) -> torch.Tensor:
-    """``x`` with its elements in logical order in memory; a copy only if they are not."""
+    """Return ``x`` with its elements in logical order in memory; a copy only if they are not."""
     return x.resolve_conj().resolve_neg().contiguous()
 
 
 def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
-    """Make sure that the contiguous ``x`` has the same shape and dtype on all ranks.
+    """Check that the contiguous ``x`` has the same shape and dtype on all ranks.
 
-    One exchange of fixed size, so that it cannot itself be upset by what it looks for. It carries the first
-    bytes of ``x`` as well, and so the whole of a small one.
+    This takes one exchange of fixed size, so a mismatch cannot disturb the check itself. The exchange also carries the
+    first bytes of ``x``, which for a small tensor is all of it.
 
     Returns:
         The first bytes of every rank's ``x``, for :func:`gather_into`.
@@ -92,7 +91,7 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     if x.device.type == "cpu":
         dist.all_to_all_single(arrived.view(-1), outgoing.view(-1), group=group)
     else:
-        # PyTorch 2.13 has renamed it, and warns of the old name.
+        # PyTorch 2.13 renamed it, and warns about the old name.
         all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
         all_gather(arrived.view(-1), outgoing[0], group=group)
     rows = arrived[:, :_DESCRIPTION].view(torch.int64).tolist()
@@ -108,7 +107,7 @@ def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequenc
     Args:
         places: One tensor for each rank.
         x: This rank's tensor.
-        starts: What :func:`agree` returned; if that has all the data, nothing more is sent.
+        starts: The result of :func:`agree`; if it contains all data, nothing more is sent.
         group: The process group; None is the default one.
     """
     rank, _ = place(group)
@@ -126,9 +125,9 @@ def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequenc
 
 
 def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
-    """Add up ``parts[r]`` of every rank, r being this one, in memory of its own.
+    """Return the sum over all ranks of their ``parts[r]``, where r is this rank, in new memory.
 
-    Ranks are added in order, so that the sum is the same bits every time.
+    Ranks are added in order, so the sum has the same bits every time.
     """
     if place(group)[1] == 1:
         return dense(parts[0]).clone()
@@ -165,7 +164,7 @@ def _sum(parts: Sequence[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
 
 
 def _exchange(outgoing: Sequence[torch.Tensor], group: Any) -> tuple[torch.Tensor, ...]:
-    """Send small ``outgoing[s]`` to every rank s; return what every rank has sent, this one included."""
+    """Send small ``outgoing[s]`` to every rank s; return what every rank sent, including this one."""
     packed = torch.cat(tuple(outgoing))
     arrived = torch.empty_like(packed)
     dist.all_to_all_single(_raw(arrived), _raw(packed), group=group)
@@ -173,10 +172,10 @@ def _exchange(outgoing: Sequence[torch.Tensor], group: Any) -> tuple[torch.Tenso
 
 
 def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch.Tensor], group: Any) -> None:
-    """Send ``outgoing[s]`` to every other rank s, and write what it sends into ``incoming[s]``."""
+    """Send ``outgoing[s]`` to every other rank s, and receive from it into ``incoming[s]``."""
     rank, size = place(group)
     works: list[Any] = []
-    for step in range(1, size):  # every rank begins with another peer, so that none is crowded
+    for step in range(1, size):  # each rank starts with a different peer, so that none is overloaded
         to, source = (rank + step) % size, (rank - step) % size
         works.append(dist.irecv(_raw(incoming[source]), group=group, group_src=source, tag=_TAG))
         works.append(dist.isend(_raw(outgoing[to]), group=group, group_dst=to, tag=_TAG))
@@ -189,10 +188,10 @@ def _bytes(x: torch.Tensor) -> int:
 
 
 def _raw(x: torch.Tensor) -> torch.Tensor:
-    """The bytes of a contiguous tensor: backends know fewer dtypes than PyTorch."""
+    """View a contiguous tensor as bytes: backends support fewer dtypes than PyTorch."""
     return x.view(-1).view(torch.uint8)
 
 
 def _real(x: torch.Tensor) -> torch.Tensor:
-    """``x`` with its complex elements as pairs, which add up alike: NCCL has no complex reduce_scatter."""
+    """View complex elements as pairs of reals, which have the same sums: NCCL has no complex reduce_scatter."""
     return torch.view_as_real(x) if x.is_complex() else x

@@ -1,10 +1,10 @@
 """The contract between PyTorch and the author of a :class:`torch.autograd.Function`.
 
-Five documents repeat it, each in its own words: the pages of ksuit's ``AllGatherGradAutograd``, towhee's
+Five documents state it, each in its own words: the pages of ksuit's ``AllGatherGradAutograd``, towhee's
 ``AllGather``, torchlogix's ``GradFactor``, Megatron-LM's ``MakeViewlessTensor`` and PyTorch's own
-``NestedIOFunction``. Here it is written once, member by member. The sources of a clause name the documents by
-K, T, L, M and N, in this order. A clause of party *engine* is what PyTorch promises to the author of a Function;
-a clause of party *function* is what the author must keep.
+``NestedIOFunction``. Here it is written once, member by member. Sources of clauses refer to the documents by the
+letters K, T, L, M and N, in this order. A clause of party *engine* is a promise of PyTorch to the author of a
+Function; a clause of party *function* is a duty of the author.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class Function(torch.autograd.Function):
 
     Attributes:
         saved_tensors: In backward and jvp, the tensors that were saved, in order.
-        needs_input_grad: One bool for each input of forward: whether it needs a gradient.
+        needs_input_grad: One bool for each input of forward: True if it needs a gradient.
         to_save: The arguments of :meth:`save_for_backward`, or None.
         saved_for_forward: The arguments of :meth:`save_for_forward`, or None.
         dirty_tensors: The arguments of :meth:`mark_dirty`, or None.
         non_differentiable: The arguments of :meth:`mark_non_differentiable`, or None.
         materialize_grads: Assign it to do what :meth:`set_materialize_grads` does; it cannot be read.
         metadata: A dict of the node, free for any use.
-        next_functions: The nodes that receive this node's gradients, each with the index of the input there.
+        next_functions: The nodes that receive this node's gradients, each with the index of the node's output.
         requires_grad: Whether the node takes part in a backward pass.
         generate_vmap_rule: If True on the class, PyTorch derives :meth:`vmap`.
 

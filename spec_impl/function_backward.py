@@ -201,7 +201,7 @@ class FunctionBackward(Function):
     def vjp(ctx: Any, *grads: Any) -> Any:
         """Do the same as :meth:`backward`, under another name: override one of the two.
 
-        What PyTorch promises about it is the clause ``Function.backward.vjp-alias``.
+        The clause ``Function.backward.vjp-alias`` states what PyTorch promises about it.
 
         Args:
             ctx: The context of the call.

@@ -13,7 +13,7 @@ SPEC = "Function"
 
 
 class FunctionForward(Function):
-    """Compute the outputs, and keep what the derivatives need.
+    """Compute the outputs, and store what the derivatives need.
 
     Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
@@ -24,12 +24,12 @@ class FunctionForward(Function):
         """Compute the outputs.
 
         In the combined form the first argument is ctx, and forward also stores there what backward will need.
-        In the separate form there is no ctx here, and :meth:`setup_context` stores it. Gradients are not
-        recorded while forward runs.
+        In the separate form forward has no ctx, and :meth:`setup_context` stores it. No graph is recorded while
+        forward runs.
 
         Args:
             *args: ctx first in the combined form; then the inputs, tensors or anything else.
-            **kwargs: Inputs given by name.
+            **kwargs: Inputs passed by keyword.
 
         Returns:
             A tensor, anything else, or a tuple of such values.

@@ -22,8 +22,8 @@ class FunctionMarking(Function):
     def mark_dirty(self, *args: torch.Tensor) -> None:
         """Mark the inputs that forward changes in place (a method of ctx).
 
-        Without it autograd does not notice the change. An operation that needs the old value then uses the new one,
-        and its gradient is wrong, without an error: the example shows both.
+        Without the mark autograd does not notice the change. An operation that needs the old value then uses the new
+        one, and its gradient is wrong, without an error. The example shows both.
 
         Args:
             *args: Inputs of forward; each is also returned.
@@ -96,7 +96,7 @@ class FunctionMarking(Function):
     def mark_non_differentiable(self, *args: torch.Tensor) -> None:
         """Mark the outputs that have no derivative (a method of ctx).
 
-        A marked output does not require grad, so autograd records and computes nothing for what is made from it.
+        A marked output does not require grad, so autograd records nothing for results computed from it.
 
         Args:
             *args: Tensors that forward returns.

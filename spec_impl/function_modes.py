@@ -11,9 +11,9 @@ SPEC = "Function"
 
 
 class FunctionModes(Function):
-    """What stays the same however a Function is run. Documentation only; do not subclass.
+    """What stays the same, however a Function is run. Documentation only; do not subclass.
 
-    Where a way of running is not supported by design an error is right; other numbers never are.
+    If a way of running is unsupported by design, an error is right. Different numbers never are.
 
     .. clause:: Function.backward.undefined
        :level: must

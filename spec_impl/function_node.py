@@ -13,7 +13,7 @@ SPEC = "Function"
 
 
 class FunctionNode(Function):
-    """The attributes of ctx and of the node in the graph, and what becomes of instances.
+    """The attributes of ctx and of the node in the graph, and instances of a Function.
 
     Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.

@@ -13,14 +13,14 @@ SPEC = "Function"
 
 
 class FunctionSaving(Function):
-    """Keep tensors for backward and jvp.
+    """Save tensors for backward and jvp.
 
     Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
     """
 
     def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
-        """Keep tensors for :meth:`Function.backward` (a method of ctx).
+        """Save tensors for :meth:`Function.backward` (a method of ctx).
 
         Args:
             *tensors: Inputs, outputs or intermediate tensors; None keeps its place.
@@ -127,7 +127,7 @@ class FunctionSaving(Function):
         """
 
     def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
-        """Keep tensors for :meth:`Function.jvp` (a method of ctx).
+        """Save tensors for :meth:`Function.jvp` (a method of ctx).
 
         Args:
             *tensors: As for :meth:`save_for_backward`.

@@ -1,4 +1,4 @@
-"""The contract on tensors that a Function does not own: its caller's, those it saved, those it finds elsewhere.
+"""The contract on tensors that a Function does not own: its caller's, saved ones, and captured ones.
 
 Continues :mod:`spec_impl.function`.
 """
@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class FunctionState(Function):
-    """What a Function must leave alone, and what it may not depend on. Documentation only; do not subclass.
+    """What a Function must not change, and must not depend on. Documentation only; do not subclass.
 
     .. clause:: Function.save_for_backward.protects
        :level: should

@@ -13,7 +13,7 @@ SPEC = "Function"
 
 
 class FunctionVmap(Function):
-    """Compute a batch of samples at once.
+    """Compute a whole batch of samples at once.
 
     Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
@@ -32,10 +32,10 @@ class FunctionVmap(Function):
             *args: The arguments of forward; tensors still have their mapped dimension.
 
         Returns:
-            ``(output, out_dims)``: for each output, where its mapped dimension is, or None.
+            ``(output, out_dims)``: for each output, the index of its mapped dimension, or None.
 
         Raises:
-            NotImplementedError: the class does not override it, and asked for no rule.
+            NotImplementedError: the class neither overrides it nor sets ``generate_vmap_rule``.
 
         .. clause:: Function.vmap.required
            :party: engine

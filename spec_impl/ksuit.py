@@ -119,8 +119,8 @@ class AllGatherGradAutograd(torch.autograd.Function):
            :level: must
            :sources: K "backward propagation for the gradients across processes", ours
 
-           Each rank's loss may use other entries: one, several, or in effect none, if it is multiplied by zero.
-           Nothing hangs, and an entry that a rank does not use counts as zero.
+           Ranks may use different entries in their losses: one, several, or in effect none, if a loss is multiplied
+           by zero. Nothing hangs, and an entry that a rank does not use counts as zero.
 
         .. clause:: AllGatherGradAutograd.backward.one-rank
            :level: must

@@ -78,8 +78,8 @@ class AllGather(torch.autograd.Function):
            :level: may
            :sources: ours
 
-           If ``args`` contradict the process group, with another rank or another number of ranks that is not 1, an
-           error says so. Another rank's rows are never taken for this rank's.
+           If ``args`` name another rank or another number of ranks than the process group, an error says so; only a
+           ``world_size`` of 1 is accepted. Another rank's rows are never taken for this rank's.
 
         .. clause:: AllGather.forward.own-memory
            :level: quality

@@ -34,7 +34,7 @@ ERRORS = [
     *[(name, "dtypes", "do not agree.*torch.float64.*torch.float32") for name in COMMUNICATE],
     *[(name, "0-d", "a 0-d tensor has no rows") for name in ROWS],
     *[
-        (name, "rows", "3 rows cannot be shared out evenly among 2 ranks")
+        (name, "rows", "3 rows cannot be divided evenly among 2 ranks")
         for name in ("Scatter", "ReduceScatter", "AllToAll")
     ],
 ]
@@ -58,7 +58,7 @@ def test_samples_without_rows_are_not_given_those_of_vmap(name):
 
 def no_such_source(ranks, group, name):
     cls = getattr(collectives_source, name)
-    with pytest.raises(ValueError, match="source 2 is no rank of a process group of 2"):
+    with pytest.raises(ValueError, match="source 2 is not a rank within a process group of 2"):
         cls.apply(torch.ones(2), 2, group)
 
 
