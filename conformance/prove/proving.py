@@ -13,7 +13,7 @@ from conformance.core.homes import REFERENCE, Home, find
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN
 from conformance.core.output import say
-from conformance.core.plan import SubjectRef
+from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.prose import counted
 from conformance.prove.implementations import Implementation, read
 from conformance.prove.mutants import Mutant, mutants
@@ -35,15 +35,15 @@ class _Proof:
 
     def session(self, subjects: Sequence[SubjectRef], *before: str) -> Session:
         """A run of these subjects, whose ranks look for modules in some folders first."""
-        options = RunOptions(spec=self.home.name, ranks=RANKS, compile=False)
+        options = RunOptions(spec=self.home.name, ranks=RANKS)
         return Session(options, subjects=subjects, forkserver=self.forkserver, path=(*before, *search_path()))
 
     def killer(self, subject: SubjectRef, *before: str, clause: str = "") -> str:
         """The first test of a subject that breaks, of one clause or of any, the specification's own first."""
         with self.session([subject], *before) as session:
-            every = [test for test in session.tests if test.subject and not test.why_not and not test.left_out]
+            every = [test for test in session.tests if concerns(test) and not test.why_not]
             own = [test for test in every if not clause or test.test.clause == clause]
-            ordered = sorted(own, key=lambda test: (not test.is_of_its_spec, test.world))
+            ordered = sorted(own, key=lambda test: (not test.is_of_its_spec, test.test.compiles, test.world))
             return next((found.nodeid for found in session.run(ordered) if found.outcome in BROKEN), "")
 
 
@@ -77,10 +77,16 @@ def prove(name: str) -> int:
     return FAILS if problems else OK
 
 
-def _read(home: Home, module: str) -> list[Implementation]:
-    file = home.folder / f"{module}.py"
-    found = read(file, f"{home.package}.{module}", module == "planted", home.name) if file.is_file() else ()
-    return [one for one in found if bool(one.breaks) == (module == "planted")]
+def concerns(test: PlannedTest) -> bool:
+    """Tell whether a test of a subject runs: of those that compile, which take seconds, the specification's own."""
+    return bool(test.subject) and not test.left_out and (test.is_of_its_spec or not test.test.compiles)
+
+
+def _read(home: Home, kind: str) -> list[Implementation]:
+    """The implementations in planted.py, or in correct.py, and in those of such names as ``planted_rules.py``."""
+    files = sorted([*home.folder.glob(f"{kind}.py"), *home.folder.glob(f"{kind}_*.py")])
+    every = (one for file in files for one in read(file, f"{home.package}.{file.stem}", kind == "planted", home.name))
+    return [one for one in every if bool(one.breaks) == (kind == "planted")]
 
 
 def _subject(one: Implementation) -> SubjectRef:
@@ -90,8 +96,8 @@ def _subject(one: Implementation) -> SubjectRef:
 def _accused(proof: _Proof, right: Sequence[SubjectRef]) -> Iterator[str]:
     """What is said against implementations that are right."""
     with proof.session(right) as session:
-        tests = [test for test in session.tests if test.subject]
-        outcomes = list(session.run([test for test in tests if not test.left_out]))
+        tests = [test for test in session.tests if concerns(test)]
+        outcomes = list(session.run(tests))
         report = session.report(tests, outcomes, engine=False)
     for part in report.subjects:
         broken = [clause.id for clause in part.clauses if clause.affects_verdict]

@@ -1,27 +1,17 @@
-"""Bugs in operators: each names the clause that must notice it."""
+"""Bugs in kernels, real and fake: each names the clause that must notice it."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.library import Library, custom_op
+from torch.library import custom_op
 
 SPEC = "Operator"
-_LIBRARY = Library("operator_spec_planted", "FRAGMENT")
 
 
 def inputs():
     """One matrix, in double precision."""
     yield (torch.linspace(-1, 1, 6, dtype=torch.float64).view(2, 3).requires_grad_(),)
-
-
-def _keep(ctx, inputs, output):
-    ctx.save_for_backward(inputs[0])
-
-
-def _differentiate(ctx, grad):
-    (x,) = ctx.saved_tensors
-    return 2 * x * grad
 
 
 @custom_op("operator_spec_planted::zeroes", mutates_args=())
@@ -147,48 +137,50 @@ def _(x):
     return x.new_empty((int((x > 0).any()) + 1, 3))
 
 
-def _without_custom_op(kernel):
-    _LIBRARY.define(f"{kernel.__name__}(Tensor x) -> Tensor")
-    _LIBRARY.impl(kernel.__name__, kernel, "CPU")
-    _LIBRARY.impl(kernel.__name__, torch.empty_like, "Meta")
-    return getattr(torch.ops.operator_spec_planted, kernel.__name__).default
+@custom_op("operator_spec_planted::of_two_rows", mutates_args=())
+def fake_of_one_size(x: Tensor) -> Tensor:
+    """The fake kernel has the sizes that its author tried.
 
-
-@_without_custom_op
-def gradients_of_its_pieces(x: Tensor) -> Tensor:
-    """Nothing is registered for autograd, so that of the kernel's own operations shows through.
-
-    Breaks: Operator.autograd.registered
+    Breaks: Operator.fake.meta
     """
-    return x * x
+    return (x * 2).contiguous()
 
 
-@custom_op("operator_spec_planted::through_numpy", mutates_args=())
-def formula_through_numpy(x: Tensor) -> Tensor:
-    """The formula leaves PyTorch.
+fake_of_one_size.register_fake(lambda x: x.new_empty((2, 3)))
 
-    Breaks: Operator.autograd.traceable
+
+@custom_op("operator_spec_planted::product", mutates_args=())
+def fake_in_another_dtype_under_autocast(x: Tensor) -> Tensor:
+    """The kernel multiplies matrices, which autocast does in half precision; the fake one knows nothing of that.
+
+    Breaks: Operator.autocast.meta
     """
-    return x * x
+    return x @ x.mT
 
 
-def _through_numpy(ctx, grad):
-    (x,) = ctx.saved_tensors
-    return torch.from_numpy(2 * x.numpy(force=True) * grad.numpy(force=True))
+fake_in_another_dtype_under_autocast.register_fake(lambda x: x.new_empty((x.shape[0], x.shape[0])))
 
 
-formula_through_numpy.register_fake(torch.empty_like)
-formula_through_numpy.register_autograd(_through_numpy, setup_context=_keep)
+@custom_op("operator_spec_planted::looked_up", mutates_args=())
+def size_as_a_number(x: Tensor) -> Tensor:
+    """The fake kernel makes a number of a size, so that each size is compiled anew.
 
-
-@custom_op("operator_spec_planted::row_sums", mutates_args=())
-def rule_in_the_wrong_dimension(x: Tensor) -> Tensor:
-    """The rule says where samples were, and not where they are.
-
-    Breaks: Operator.vmap.batched
+    Breaks: Operator.compile.fullgraph
     """
     return x.sum(-1)
 
 
-rule_in_the_wrong_dimension.register_fake(lambda x: x.new_empty(x.shape[:-1]))
-rule_in_the_wrong_dimension.register_vmap(lambda info, in_dims, x: (rule_in_the_wrong_dimension(x), 0))
+size_as_a_number.register_fake(lambda x: x.new_empty([int(size) for size in x.shape[:-1]]))
+
+
+@custom_op("operator_spec_planted::for_cpu", mutates_args=())
+def kernel_for_the_cpu_of_its_own_mind(x: Tensor) -> Tensor:
+    """The kernel for the CPU has the other sign at zero and below.
+
+    Breaks: Operator.kernel.agree
+    """
+    return x * 2
+
+
+kernel_for_the_cpu_of_its_own_mind.register_fake(torch.empty_like)
+kernel_for_the_cpu_of_its_own_mind.register_kernel("cpu", lambda x: (x * 2).abs())

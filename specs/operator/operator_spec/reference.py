@@ -16,11 +16,14 @@ DOCUMENTS = {
         "Custom Python Operators",
         "https://docs.pytorch.org/tutorials/advanced/python_custom_ops.html",
     ),
+    "J": ("torch.func.jvp", "https://docs.pytorch.org/docs/stable/generated/torch.func.jvp.html"),
 }
 
 
 class Operator:
     """A function that PyTorch knows by its name and schema, as ``torch.library.custom_op`` registers it.
+
+    Samples give keyword-only arguments last, in the order of the schema.
 
     .. clause:: Operator.schema.mutates
        :level: must
@@ -62,12 +65,69 @@ class Operator:
        Its formula can be traced: with fake tensors, forward and backward give gradients of the same sizes and dtypes
        as with real ones.
 
+    .. clause:: Operator.autograd.keyword-only
+       :level: must
+       :sources: L "keyword_only_inputs"
+
+       Its formula finds keyword-only arguments by name in ``keyword_only_inputs`` of ``setup_context``, also those that
+       are left to their defaults.
+
+    .. clause:: Operator.autograd.out
+       :level: must
+       :sources: L "mutate their first Tensor argument and return it", L "mutate keyword-only output tensors and return"
+
+       Tagged ``inplace`` it returns its first argument, tagged ``out`` the arguments that it writes into: the tensors
+       themselves, not copies.
+
     .. clause:: Operator.vmap.batched
        :level: must
        :sources: L "Register a vmap implementation"
 
        Where it has a rule for ``torch.vmap``, that gives what calling it sample by sample gives, for a batch along any
-       dimension of each argument.
+       dimension of each argument, and of all of them.
+
+    .. clause:: Operator.vmap.out-dims
+       :level: must
+       :sources: L "should be of the same structure as"
+
+       The rule returns ``out_dims`` of the same structure as its results: one for each of them.
+
+    .. clause:: Operator.autocast.rule
+       :level: should
+       :sources: L "casts incoming floating-point Tensors to the target dtype"
+
+       A rule for autocast runs: under autocast the results are those for arguments cast to the rule's dtype.
+
+    .. clause:: Operator.autocast.meta
+       :level: should
+       :sources: L "the behavior of the operator on Tensors that carry no data"
+
+       Under autocast, too, the fake kernel gives results of the dtypes that the real one gives.
+
+    .. clause:: Operator.kernel.agree
+       :level: should
+       :sources: L "Register an implementation for a device type for this operator"
+
+       The kernel of a device type gives what the default kernel gives.
+
+    .. clause:: Operator.compile.fullgraph
+       :level: should
+       :sources: L "the outputs (and gradients, if applicable) are the same under eager-mode PyTorch and torch.compile"
+
+       Compiled or exported, it gives what it gives in eager mode, in one graph for all sizes.
+
+    .. clause:: Operator.func.transforms
+       :level: quality
+       :sources: ours
+
+       Under ``torch.func.grad``, ``vjp``, ``jacrev`` and ``vmap`` of these, its gradients are those of eager mode, or
+       an exception comes. PyTorch's own formulas raise (pytorch/pytorch#168393, #170834, #179652).
+
+    .. clause:: Operator.jvp.refused
+       :level: must
+       :sources: J "Jacobian of func evaluated at primals"
+
+       In forward mode it gives the tangent, or raises if it has no rule for that: it gives no tangent of zeros.
     """
 
 

@@ -34,6 +34,23 @@ def definition_of(target: Any) -> CustomOpDef | None:
     return OPDEFS.get(target._schema.name) if isinstance(target, OpOverload) else None
 
 
+def divided(target: Any, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Divide a sample into arguments by place and by keyword: its last ones are keyword-only, in the schema's order."""
+    overload = getattr(target, "_opoverload", target)
+    arguments = overload._schema.arguments if isinstance(overload, OpOverload) else []
+    names = [argument.name for argument in arguments if argument.kwarg_only]
+    first = len(arguments) - len(names)
+    if len(args) <= first or len(args) > len(arguments):
+        return args, {}
+    return args[:first], dict(zip(names, args[first:], strict=False))
+
+
+def call(target: Any, args: tuple[Any, ...]) -> Any:
+    """Call an operator with the arguments of a sample."""
+    given, options = divided(target, args)
+    return target(*given, **options)
+
+
 def has_formula(target: Any) -> bool:
     """Tell whether it can be differentiated."""
     return _has(target, "_backward_fn", "Autograd", "AutogradCPU", "AutogradCUDA")
@@ -67,8 +84,8 @@ def each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
 def _called(target: Any) -> Any:
     """Return how to call it, with detached tensors if it has no formula: it need not be differentiable."""
     if not isinstance(target, CustomOpDef | OpOverload) or has_formula(target):
-        return lambda *args: target(*args)
-    return lambda *args: target(*each_tensor(args, torch.Tensor.detach))
+        return lambda *args: call(target, args)
+    return lambda *args: call(target, each_tensor(args, torch.Tensor.detach))
 
 
 specification = Specification(make=_called)
