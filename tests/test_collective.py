@@ -270,11 +270,12 @@ def alone():
     yield (matrix(),)
 
 
-def test_without_types_the_report_names_those_that_are_kept(monkeypatch, capfd):
+@pytest.mark.parametrize("more", [(), ("-k", "test_alike_results_are_alike")], ids=["all", "one test of the clause"])
+def test_without_types_the_report_names_those_that_are_kept(monkeypatch, capfd, more):
     """A mean whose backward hands the gradient on keeps the types of what is the same on all ranks, and conforms."""
     monkeypatch.chdir(ROOT)
     words = ("--spec", "Collective", "--inputs", "tests.test_collective:alone", "--ranks", "2", "--no-compile")
-    main(("run", "tests.test_collective:MeanHandingOn", *words))
+    main(("run", "tests.test_collective:MeanHandingOn", *words, *more))
     said = " ".join(capfd.readouterr().out.split())
     assert "no types were given; it keeps R -> R and I -> I and P -> P; say which you mean with --types" in said
 

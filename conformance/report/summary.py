@@ -97,7 +97,8 @@ def _subject_line(sheet: Sheet, subject: SubjectResult, spec: str) -> None:
 
 def _types_found(subject: SubjectResult) -> str:
     """Say by which types a collective without claimed types was judged: its author may have meant others."""
-    reasons = (clause.reason for clause in subject.clauses if clause.id == "Collective.forward.types")
+    tests = (test for clause in subject.clauses if clause.id == "Collective.forward.types" for test in clause.tests)
+    reasons = (test.reason for test in tests)  # the clause has another reason if some of its tests were not selected
     return next((shown(reason, 200) for reason in reasons if reason.startswith("no types were given")), "")
 
 
