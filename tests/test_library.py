@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
@@ -29,7 +31,7 @@ def run(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[
     """Run Python with the library and this suite on its path, outside the checkout."""
     around = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
     around |= {"PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "120", "NO_COLOR": "1"}
-    return subprocess.run([sys.executable, *words], cwd=cwd, env=around, capture_output=True, text=True, timeout=600)
+    return warm.run(*words, cwd=cwd, env=around)
 
 
 def test_the_librarys_own_tests_pass(installed, tmp_path):

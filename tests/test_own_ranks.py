@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 TESTS = """
 import os
@@ -194,15 +195,8 @@ def run_pytest(folder: Path, *words: str, text: str = TESTS, commands: str = "")
     """Run pytest on a file of tests in a folder of its own."""
     (folder / "test_mine.py").write_text(textwrap.dedent(text), encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-rA", "--strict-markers", "-p", "no:cacheprovider", *words],
-        cwd=folder,
-        env=environment,
-        input=commands,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-rA", "--strict-markers", "-p", "no:cacheprovider", *words)
+    return warm.run("-m", "pytest", *words, cwd=folder, env=environment, typed=commands)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.modules import module
 
 CLASHING = """
@@ -33,10 +34,9 @@ def test_it_is_my_option(request):
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     # Where one of these is set, pytest repeats the whole text of a failure in its summary.
     around = {name: value for name, value in os.environ.items() if name not in {"CI", "BUILD_NUMBER"}}
-    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=600, check=False)
+    return warm.run("-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, cwd=folder, env=around)
 
 
 def test_a_conftest_may_use_any_option_name(tmp_path: Path) -> None:
@@ -110,7 +110,8 @@ def test_an_option_that_cannot_be_used_is_one_line(tmp_path: Path, option: str, 
 
 def test_nothing_of_the_suite_is_imported_in_a_run_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(NOTHING_HEAVY)
-    done = run_pytest(tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout
 
 

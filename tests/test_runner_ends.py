@@ -21,7 +21,7 @@ from conformance.core.clauses import digest
 from conformance.core.outcomes import TestOutcome
 from conformance.plugin.recorder import Recorder
 from conformance.run.journal import signed
-from tests.faults.command import FEW, ROOT, SOME, Running, journal, reported, run, until
+from tests.faults.command import FEW, ROOT, SOME, Running, journal, reported, run, start, until
 
 KEY = "the key of this test"
 SLOW = ("run", "slow:Slow", "--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", SOME, "--report", "out")
@@ -150,7 +150,7 @@ def test_an_output_that_nobody_reads_is_said_in_a_line_and_the_report_is_written
 @pytest.mark.parametrize("words", [QUICK, ("list",), ("explain", "AllGatherGradAutograd.backward.sum")])
 def test_a_full_disk_behind_the_output_is_said_in_a_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
-        status, _, said = run(*words, cwd=tmp_path, stdout=full)
+        status, _, said = start(*words, cwd=tmp_path, stdout=full)
     assert status == 3
     assert said == "conformance: the output cannot be written: No space left on device\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import FEW, ROOT, run
+from tests.faults.command import FEW, ROOT, start
 from tests.faults.running import SPEC
 
 #: Sends SIGTERM when a module is first looked for, and once more if the run asks for it.
@@ -75,5 +75,5 @@ def interrupted(stage: str, tmp_path: Path) -> tuple[int, str]:
         "scripts",
     )
     path = ":".join(map(str, (tmp_path, ROOT / "tests" / "faults", ROOT)))
-    status, _, said = run(*words, cwd=tmp_path, env={"STAGE": stage, "PYTHONPATH": path})
+    status, _, said = start(*words, cwd=tmp_path, env={"STAGE": stage, "PYTHONPATH": path})
     return status, said

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conformance.ranks.client import Forkserver
-from tests.faults.command import FEW, HERE, ROOT, reported, run
+from tests.faults.command import FEW, HERE, ROOT, reported, run, start
 from tests.faults.running import SPEC, new_pool
 from tests.faults.running import run as run_item
 from tests.modules import module
@@ -76,7 +76,7 @@ def test_ranks_that_cannot_meet_accuse_nobody(tmp_path: Path, setting: dict[str,
 
 def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:
     words = ("run", "hostile:Good", *GATHER, "--report", "out")
-    _, out, err = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
+    _, out, err = start(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
     assert err == "", out
     assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
 
@@ -94,7 +94,7 @@ def test_warnings_that_are_errors_for_the_user_are_none_on_ranks(tmp_path: Path)
     )
     asked = "test_data_on_ctx_reaches_jvp or test_gradient_is_the_derivative"
     words = ("run", "warns:Warns", "--inputs", "warns:inputs", "-k", asked, "--report", "out")
-    _, out, _ = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "default,error"})
+    _, out, _ = start(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "default,error"})
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     tests = [test for clause in report["engine"] for test in clause["tests"]] + [
         *reported(tmp_path / "out" / "report.json")

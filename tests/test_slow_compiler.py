@@ -11,7 +11,7 @@ from conformance.core.catalog import suite
 from conformance.core.outcomes import RankOutcome
 from conformance.core.plan import PlannedTest
 from conformance.ranks.second_look import still_compiling
-from tests.faults.command import reported, run
+from tests.faults.command import reported, run, start
 from tests.modules import module
 
 COMPILES = next(test for test in suite() if test.function == "test_compiled_it_gives_the_same")
@@ -45,7 +45,7 @@ def test_a_slow_compilation_is_left_open_with_what_to_give(tmp_path: Path) -> No
 def test_a_compiler_that_is_switched_off_shows_nothing(tmp_path: Path, switch: str) -> None:
     (tmp_path / "layers.py").write_text(module("Plain", "return x * 2"))
     words = ("layers:Plain", "--inputs", "layers:inputs", "-k", "test_compiled_it_gives_the_same or captured_whole")
-    run("run", *words, "--report", "out", cwd=tmp_path, env={switch: "1"})
+    start("run", *words, "--report", "out", cwd=tmp_path, env={switch: "1"})
     tests = reported(tmp_path / "out" / "report.json", "layers:Plain")
     compiled = [test for test in tests if test["reason"] != "not selected"]
     assert len(compiled) == 2

@@ -15,6 +15,7 @@ from conformance.cli.beginning import begin
 from conformance.core import catalog, clauses, homes
 from conformance.core.errors import UsageError
 from conformance.core.homes import find
+from tests import warm
 from tests.outside import install
 
 CLOSED = "GatedSum.forward.closed"
@@ -22,11 +23,9 @@ PLANTED = "gated_sum_spec.planted:Multiplied"
 
 
 def started(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *words],
-        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=cwd or site, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    return warm.run(
+        "-m", *words, cwd=cwd or site, env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Runs the command itself, as a user would, and finds every process that it started."""
+"""Runs the command, as a user would, and finds every process that it started."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests import warm
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -27,9 +29,7 @@ class Running:
 
     def __init__(self, *words: str, cwd: Path, **options: Any) -> None:
         self.mark = uuid.uuid4().hex
-        path = os.pathsep.join([str(HERE), str(ROOT)])
-        given = options.pop("env", {})
-        environment = os.environ | {MARK: self.mark, "PYTHONPATH": path, "TMPDIR": str(cwd), "COLUMNS": "200"} | given
+        environment = around(cwd) | {MARK: self.mark} | options.pop("env", {})
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "conformance", *words], cwd=cwd, env=environment, start_new_session=True, **options
@@ -76,12 +76,24 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def run(*words: str, cwd: Path, within: float = 120.0, **options: Any) -> tuple[int, str, str]:
-    """Run the command to its end, and see that nothing of it is left."""
+def around(cwd: Path) -> dict[str, str]:
+    """The environment of a command that finds the hostile subjects."""
+    path = os.pathsep.join([str(HERE), str(ROOT)])
+    return os.environ | {"PYTHONPATH": path, "TMPDIR": str(cwd), "COLUMNS": "200"}
+
+
+def start(*words: str, cwd: Path, within: float = 120.0, **options: Any) -> tuple[int, str, str]:
+    """Run the command to its end in an interpreter of its own, and see that nothing of it is left."""
     with Running(*words, cwd=cwd, **options) as running:
         ended = running.end(within)
         assert not running.gone()
     return ended
+
+
+def run(*words: str, cwd: Path, within: float = 120.0, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run the command to its end where torch is imported already, and see that nothing of it is left."""
+    done = warm.run("-m", "conformance", *words, cwd=cwd, env=around(cwd) | dict(env or {}), within=within)
+    return done.returncode, done.stdout, done.stderr
 
 
 def until(condition: Callable[[], object]) -> None:
