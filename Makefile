@@ -11,7 +11,7 @@ QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli co
 	joining report report_ci report_page report_terminal session slope starter subject verdict verify witness))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup conformance test check gates docs docs-serve results gpu bench kill-matrix published clause-ids wheel-check \
+.PHONY: help setup conformance test test-installed check gates docs docs-serve results gpu bench kill-matrix published clause-ids wheel-check \
 	release-check clean
 
 help:  ## Say what there is.
@@ -22,9 +22,14 @@ setup: $(VENV)/.test $(VENV)/.docs  ## Install everything that tests and docs ne
 conformance: $(VENV)/.run  ## Check the reference implementation and your PyTorch.
 	$(BIN)/conformance run $(ARGS)
 
-# Many tests wait for a deadline or for a process to start: four workers keep two cores busy. conftest.py orders files.
+# Many tests wait for a deadline or for a process to start: two workers keep a core busy. conftest.py orders files.
+PYTEST = $(BIN)/python -m pytest -n $$((2 * $$(nproc))) --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) --ignore=tests/installed $(ARGS)
+
+test-installed: $(VENV)/.test $(VENV)/.docs  ## Run the tests of what is installed from it, in a browser, and on several nodes.
+	$(PYTEST) tests/installed $(ARGS)
 
 # What is quick to answer: lint, types, the tests that start few processes, and the reference among two, not compiled.
 check: $(VENV)/.test $(VENV)/.docs  ## Check a change before it is committed, in about a minute.
@@ -63,7 +68,7 @@ clause-ids: $(VENV)/.run  ## Add the ids of new clauses to the list of published
 	$(BIN)/python conf/clause_ids.py
 
 wheel-check: $(VENV)/.test $(VENV)/.docs  ## Build wheel and sdist, and use both as somebody else would.
-	$(BIN)/python -m pytest tests/test_wheel.py
+	$(BIN)/python -m pytest tests/installed/test_wheel.py tests/installed/test_wheel_guide.py
 
 release-check: wheel-check  ## Say what a release still lacks: make release-check TAG=v0.1.0
 	$(BIN)/python conf/release.py $(TAG)

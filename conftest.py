@@ -16,13 +16,12 @@ SOURCES = ("conformance", "spec_impl")
 collect_ignore = ["conformance/template"]
 #: Files with few tests that take long begin first: then no worker is left alone with one of them at the end.
 LONGEST_FIRST = (
-    "tests/test_cluster_nodes.py",
-    "tests/test_wheel.py",
+    "tests/installed/test_wheel_guide.py",
+    "tests/installed/test_wheel.py",
+    "tests/installed/test_cluster_nodes.py",
     "tests/test_runner_runs.py",
     "tests/test_faults.py",
-    "tests/test_docs_browser.py",
     "tests/test_reproduce.py",
-    "tests/test_plugin_neighbours.py",
     "tests/test_docs_clauses.py",
     "tests/test_cluster.py",
     "tests/test_runner_attacks.py",

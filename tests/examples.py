@@ -31,6 +31,7 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.myst.lexers import DirectiveLexer
 from sybil.parsers.rest import DocTestParser
 
+import spec_impl
 from conformance.emulated import build
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -148,7 +149,7 @@ def is_excerpt(example: Example) -> str | None:
     sources = [
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs" / "guides").glob("*.md"),
-        *(ROOT / "spec_impl").glob("*.py"),
+        *Path(spec_impl.__file__).parent.glob("*.py"),
     ]
     wanted = [line.strip() for line in str(example.parsed).splitlines() if line.strip()]
     if any(_in_order(wanted, text) for path in sources for text in _shown_by(path)):

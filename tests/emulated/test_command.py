@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from conformance.emulated import build
+from tests import warm
 from tests.emulated.plugged import install
 
 ROOT = Path(__file__).parents[2]
@@ -19,10 +18,7 @@ GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutog
 
 
 def run(*words: str, **environment: str) -> tuple[int, str]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "conformance", "run", *words],
-        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    ended = warm.run("-m", "conformance", "run", *words, cwd=ROOT, env={**os.environ, **environment})
     return ended.returncode, ended.stdout + ended.stderr
 
 
@@ -77,36 +73,6 @@ def test_a_gather_keeps_its_clauses_on_several_ranks(tmp_path):
     assert all("int16" in reason for reason in refused)
 
 
-LATE = {("killed", "timeout"), ("lone_error", "timeout")}
-
-
-def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
-    """``make gpu`` leaves a file for each of its steps; here with few tests, and without a GPU."""
-    command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short", "-n", "1"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    left = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert len(left) == ended.stdout.count("== ") == 7
-    assert left["gpu-reference-second-device"]["environment"]["device"] == "emulated:1"
-    assert left["gpu-reference"]["environment"]["accelerator"] == "emulated"
-    tests = [test for one in left["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]
-    assert "pass" in {test["outcome"] for test in tests}
-    assert {row["verdict"] for row in left["published-emulated"]["subjects"]} == {"conforms"}
-    # On a busy machine a fault may be met by its deadline first; test_faults.py, which is patient, looks at verdicts.
-    told = {(row["fault"], row["verdict"]) for row in left["faults-emulated"]["ours"]} - LATE
-    assert told <= {("killed", "crash"), ("lone_error", "error")}
-    assert {row["fault"] for row in left["faults-emulated"]["ours"]} == {"killed", "lone_error"}
-    memory = {row["form"]: row["peak_mib"] for row in left["bench-gathers-emulated"]["figures"]}
-    assert memory["reference"] > 0
-
-
-def test_a_step_that_is_not_there_is_refused():
-    command = [sys.executable, "conf/gpu.py", "--device", "emulated", "refernce"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2
-    assert "there is no step refernce; there are reference, " in ended.stderr
-
-
 def test_a_script_shows_the_bug_on_the_device_where_it_was_seen(tmp_path):
     mistaken = "tests.emulated.mistakes:HostTensorInForward"
     words = (mistaken, "--inputs", "tests.emulated.mistakes:inputs", "--device", "emulated", "--no-compile")
@@ -119,4 +85,4 @@ def test_a_script_shows_the_bug_on_the_device_where_it_was_seen(tmp_path):
 
 
 def _status(script: Path) -> int:
-    return subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, timeout=120, check=False).returncode
+    return warm.run(str(script), cwd=ROOT).returncode

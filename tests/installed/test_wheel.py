@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.installed.commands import KEPT, ROOT, run
+
 sys.path.insert(0, str(ROOT / "conf"))
 
-from clause_ids import current  # noqa: E402
+from clause_ids import current
 
 README = (ROOT / "README.md").read_text("utf-8")
 # Tests of the registry and its command, of the suite and the docs' data, and of what surrounds the code.
 SOME_TESTS = ["tests/test_clause_ids.py", "tests/test_gates.py", "tests/test_project.py"]
-#: Pages whose examples run with the wheel: those that come first, and one that compiles what it holds. All of them run
-#: with the checkout.
-PAGES = ["README.md", "docs/index.md", "docs/start.md", "docs/guides/first-function.md", "docs/guides/devices.md"]
 #: What is asked of a class that is told its spec, and what is said then: the first run of the README asks everything.
 FEW = ("-k", "(gradient_is_the_sum or gradients_are_those_owed) and float64")
-KEPT = re.compile(r"Of the selected tests [1-9]\d* passed.*: nothing broken\.")
 DIST = """
 import torch
 import torch.distributed as dist
@@ -60,45 +53,6 @@ def inputs():
 """
 
 
-def run(command: Iterable[object], folder: Path, status: int = 0, timeout: float = 600) -> str:
-    """Run a command that must end with a status, and say what it printed."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "COV_"))}
-    done = subprocess.run(
-        [str(word) for word in command], cwd=folder, env={**kept, "COLUMNS": "120", "NO_COLOR": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
-    )  # fmt: skip
-    assert done.returncode == status, f"{shlex.join(map(str, command))}\n{done.stdout}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory) -> Path:
-    """The files of the project as a fresh clone has them; an unpacked sdist is one."""
-    folder = tmp_path_factory.mktemp("source") / "project"
-    if not (ROOT / ".git").exists():
-        return Path(shutil.copytree(ROOT, folder))
-    listed = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT)
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def built(source, tmp_path_factory) -> Path:
-    """A folder with both archives; the wheel is built from the sdist."""
-    folder = tmp_path_factory.mktemp("dist")
-    run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source], source)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def wheel(built) -> Path:
-    (found,) = built.glob("*.whl")
-    return found
-
-
 @pytest.fixture(scope="module")
 def sdist(built, tmp_path_factory) -> Path:
     """The unpacked sdist."""
@@ -108,19 +62,6 @@ def sdist(built, tmp_path_factory) -> Path:
         archive.extractall(folder, filter="data")
     (project,) = folder.iterdir()
     return project
-
-
-@pytest.fixture(scope="module")
-def programs(wheel, tmp_path_factory) -> Path:
-    """The programs of a fresh environment that has the wheel, and borrows PyTorch and the rest from this one."""
-    folder = tmp_path_factory.mktemp("user") / "venv"
-    venv.create(folder, symlinks=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    beside = [place for place in sys.path if place.endswith("site-packages")]
-    (site / "beside.pth").write_text("\n".join(beside) + "\n")
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check"]
-    run([*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel], folder)
-    return folder / "bin"
 
 
 @pytest.fixture(scope="module")
@@ -187,12 +128,12 @@ def test_every_clause_is_listed(programs, package):
     assert {clause["id"] for clause in listed} == current()
 
 
-def test_examples_of_the_documentation_run(programs, source, tmp_path):
+def test_every_example_of_the_documentation_runs(programs, source, tmp_path):
     for name in ("docs", "tests"):
         shutil.copytree(source / name, tmp_path / name)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(source / name, tmp_path)
-    said = run([programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *PAGES], tmp_path)
+    said = run([programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "README.md", "docs"], tmp_path)
     assert re.search(r"\d+ passed", said)
 
 
@@ -206,40 +147,3 @@ def test_the_sdist_has_every_file_of_the_project(source, sdist):
 def test_tests_pass_in_the_sdist(programs, sdist):
     said = run([programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *SOME_TESTS], sdist)
     assert re.search(r"\d+ passed", said)
-
-
-GUIDE = (ROOT / "docs/guides/write-a-specification.md").read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def author(programs, tmp_path_factory) -> Path:
-    """A folder with somebody's class; what the guide tells them to install is installed from there."""
-    folder = tmp_path_factory.mktemp("author")
-    (theirs,) = re.findall(r":caption: mypackage.py\n\n(.*?)```", GUIDE, re.DOTALL)
-    (folder / "mypackage.py").write_text(theirs)
-    return folder
-
-
-def test_the_guide_to_specifications_goes_from_nothing_to_a_page(programs, author):
-    """Every command of it, in its order: what it says of itself holds with the wheel, outside the tree."""
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL) for line in block.splitlines()]
-    assert {line.split()[1] for line in lines if line.startswith("conformance ")} == {
-        "spec", "list", "explain", "run", "prove"
-    }  # fmt: skip
-    for line in lines:
-        name, *words = shlex.split(line)
-        if name == "pip":
-            pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
-            run([*pip, *words, "--quiet", "--no-deps", "--no-index", "--no-build-isolation"], author)
-        elif name == "python":
-            run([programs / name, *words], author)
-        elif name == "pytest":
-            assert "3 passed" in run([programs / "python", "-m", name, *words, "-p", "no:cacheprovider"], author)
-        elif words[0] == "run":  # all tests of every Function take a while, and are other tests' business
-            assert KEPT.search(run([programs / name, *words, "-k", "hides_adds_nothing"], author, status=1))
-        else:
-            said = run([programs / name, *words], author, timeout=1800)
-            if words[0] == "prove":
-                assert "7 of 7 are noticed" in said, said
-                assert "GatedSum: 1 clause, 1 planted bug, 0 problems" in said, said
-    assert 'id="clause-GatedSum.forward.closed"' in (author / "site" / "index.html").read_text("utf-8")

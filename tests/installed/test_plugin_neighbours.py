@@ -70,7 +70,7 @@ def run_pytest(folder: Path, neighbour: str, *words: str) -> subprocess.Complete
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> None:
     if not PLUGINS.is_dir():
-        pytest.skip(f"pip install --no-deps --target {PLUGINS} -r conf/requirements-plugins.txt, as `make test` does")
+        pytest.skip(f"pip install --no-deps --target {PLUGINS} -r conf/requirements-plugins.txt, as make does")
 
 
 @pytest.mark.parametrize("neighbour", [*NEIGHBOURS, ALL])

@@ -1,0 +1,1 @@
+"""What needs an installed package, a browser, network namespaces, or plugins of others: `make test-installed`."""
