@@ -296,7 +296,7 @@ def test_types_are_read_from_the_hook_of_a_class():
 def test_a_hook_that_says_what_is_not_kept_is_refuted():
     with pytest.raises(ConformanceError) as error:
         gradient_of(wrong_hooks.GatherForOneLossTypedForMany)
-    assert "V -> R is not kept with sample 0" in flat(error)
+    assert "V -> R, declared for spmd_types, is not kept with sample 0" in flat(error)
     assert "it keeps V -> I instead" in flat(error)
 
 
@@ -309,7 +309,7 @@ class TakesNothing(right.Copy):
 
 
 def test_a_hook_that_takes_no_type_is_said():
-    said = r"its spmd_typecheck takes tensors of no type \(not today\): mend it, or\s+give types"
+    said = r"what it declares for spmd_types takes tensors of no type\s+\(not today\): mend it, or\s+give types"
     with pytest.raises(ConformanceError, match=f"incomplete(.|\n)*{said}"):
         gradient_of(TakesNothing)
 

@@ -181,6 +181,7 @@ def _accuse(claim: Claim, why: str, world: World) -> NoReturn:
     behind = are_gradients_left_behind(claim, world)
     likely = WAIT_IN_BACKWARD if behind else "" if declared else instead(claim, world)
     by = ", by the formula that is declared," if declared else ""
+    by = ", declared for spmd_types," if claim.is_declared else by
     raise Deviation(f"{claim.signature}{by} is not kept with {claim.call.label}: {why}", likely=likely)
 
 

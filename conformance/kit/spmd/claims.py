@@ -10,7 +10,7 @@ import torch
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.hooks import declared, has_hook
+from conformance.kit.spmd.hooks import declared, declares
 from conformance.kit.spmd.keeps import Finding, find
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
@@ -50,6 +50,11 @@ class Claim:
     def is_found(self) -> bool:
         """Whether nothing was claimed, so that it is judged by what it keeps."""
         return bool(self.found) or self.signature is None
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the class declares it for spmd_types."""
+        return self.call.subject.types is None and not self.is_found
 
     def ranks_that_differ(self) -> tuple[int, tuple[int, int]] | None:
         """A result of type R or I that is not the same on two ranks, and which ranks."""
@@ -138,7 +143,7 @@ def _claim(call: TensorCall, world: World) -> Claim:
     need(len(set(everyones)) == 1, "ranks get different numbers of tensors from it; see Collective.forward.types")
     signature = claimed(call.subject.types, len(samples), results)
     found: tuple[Finding, ...] = ()
-    if signature is None and has_hook(call.subject.function) and world.size > 1:
+    if signature is None and declares(call.subject.function) and world.size > 1:
         signature = _hooked(call, world, results)
     elif signature is None:
         if len(samples) + results > FEW:
@@ -155,17 +160,17 @@ def _claim(call: TensorCall, world: World) -> Claim:
 
 
 def _hooked(call: TensorCall, world: World, results: int) -> Signature:
-    """What the class says in its spmd_typecheck: of several signatures, one that it does not keep, or the strongest."""
+    """What the class declares for spmd_types: of several signatures, one that it does not keep, or the strongest."""
     ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
     if len(samples) > FEW:
-        raise Skipped(
-            f"it has {len(samples)} tensor arguments, too many to ask its spmd_typecheck for all types of them"
-        )
+        raise Skipped(f"it has {len(samples)} tensor arguments, too many to ask spmd_types for all types of them")
     exact = call.as_called(by_types(samples, None, world.rank))
     taken, refusal = declared(lambda tensors: call.called(tensors, world_group()), exact, world_group())
     if not taken:
-        raise Skipped(f"its spmd_typecheck takes tensors of no type ({refusal}): mend it, or give types with --types")
+        raise Skipped(
+            f"what it declares for spmd_types takes tensors of no type ({refusal}): mend it, or give types with --types"
+        )
     broken = [one for one in find(ranks, run, samples, results, taken, call.precision) if not one.kept]
     return broken[0].signature if broken else strongest(taken)[0]
 

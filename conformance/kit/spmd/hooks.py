@@ -1,21 +1,30 @@
-"""The signatures that a class declares in an ``spmd_typecheck`` hook, as PyTorch's ``spmd_types`` reads them."""
+"""The signatures that a class declares for ``spmd_types``, in a hook or by a registration, as that reads them."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from conformance.core.signatures import Signature, Type
+from conformance.kit.deviations import Skipped
 from conformance.kit.spmd.owed import Run
 
+#: Where spmd_types keeps the classes that were registered: with rules of their own, or as working element by element.
+REGISTRIES = (
+    ("spmd_types.runtime", "_TYPECHECK_AUTOGRAD_FUNCTIONS"),
+    ("spmd_types._local_registration", "_LOCAL_AUTOGRAD_FUNCTIONS"),
+)
 
-def has_hook(function: Any) -> bool:
-    """Whether a Function class says by ``spmd_typecheck`` which types it takes and gives."""
-    return callable(getattr(function, "spmd_typecheck", None))
+
+def declares(function: Any) -> bool:
+    """Whether a Function class declares its types, in ``spmd_typecheck`` or by a registration; imports nothing."""
+    registered = (getattr(sys.modules.get(module), name, ()) for module, name in REGISTRIES)
+    return callable(getattr(function, "spmd_typecheck", None)) or any(function in classes for classes in registered)
 
 
 def declared(run: Run, tensors: Sequence[torch.Tensor], group: Any) -> tuple[list[Signature], str]:
@@ -29,8 +38,12 @@ def declared(run: Run, tensors: Sequence[torch.Tensor], group: Any) -> tuple[lis
         tensors: what to call it with.
         group: a process group of two ranks or more; of one rank, spmd_types tracks no types.
     """
-    spmd = importlib.import_module("spmd_types")
-    typecheck = importlib.import_module("spmd_types.checker").typecheck
+    try:
+        spmd = importlib.import_module("spmd_types")
+        typecheck = importlib.import_module("spmd_types.checker").typecheck
+    except ImportError as error:
+        said = f"it declares its types for spmd_types, which cannot be imported ({error}): pip install spmd-types, or"
+        raise Skipped(f"{said} give types with --types") from error
     found, refusal = [], ""
     for kinds in itertools.product(Type, repeat=len(tensors)):
         given = [tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in tensors]
