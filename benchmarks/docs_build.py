@@ -49,7 +49,7 @@ def _nothing(home: Path) -> None:
 def _a_clause(home: Path) -> None:
     file = home / "spec_impl" / "torchlogix.py"
     text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("The value returned for", "What is returned for", 1), encoding="utf-8")
+    file.write_text(text.replace("The result equals", "The result is equal to", 1), encoding="utf-8")
 
 
 def _a_verdict(home: Path) -> None:

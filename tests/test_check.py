@@ -73,7 +73,7 @@ def test_an_error_names_every_broken_clause_in_the_order_of_a_failure():
     assert all(name in text for name in broken)
     parts = [
         GRADIENT,
-        "The value returned at an input's place is the gradient",
+        "The value that backward returns for an input is the gradient",
         "rank 0 of 1",
         "actual:",
         "expected:",
@@ -183,7 +183,7 @@ def test_an_interrupt_reaches_the_caller():
 
 def test_a_declared_gradient_is_judged_by_its_formula():
     point = (torch.tensor([0.2, 1.3, -2.4], dtype=torch.float64, requires_grad=True),)
-    with pytest.raises(ConformanceError, match="a surrogate of a step function"):
+    with pytest.raises(ConformanceError, match="the surrogate gradient of a step function"):
         check(UndeclaredSurrogate, point)
     declared = check(UndeclaredSurrogate, point, gradient="declared", formula=lambda args, grads: grads)
     assert declared.subjects[0].verdict == "conforms"
@@ -207,7 +207,7 @@ BAD = {
     "a dict": (lambda: check(Square, {"x": example()}), r"yield a dict, .* in their order, \(x, 2.0\)"),
     "a generator that is at its end": (
         lambda: check(Subject(Square, inputs=iter(()))),
-        "yields nothing, or nothing any more; give the callable that makes it",
+        "yields nothing, or is used up; give the callable that makes it",
     ),
     "forward of a class": (lambda: check(Square.forward, (example(),)), "is forward of a Function, .* give the class"),
     "arguments without a tuple": (lambda: check(Square, example(), 2.0), r"each sample is one tuple: \(x, 2.0\)"),
@@ -290,7 +290,7 @@ def test_a_formula_that_is_none_accuses_nobody(formula, said):
 
 
 def test_a_call_that_takes_other_arguments_is_told_without_lines_of_the_suite():
-    with pytest.raises(ConformanceError, match="looks like a call= with other parameters than the class") as caught:
+    with pytest.raises(ConformanceError, match="looks like the parameters of call= must be the class") as caught:
         check(Square, (example(),), call=lambda x: Square.apply(x))
     assert "File " not in str(caught.value)
 
@@ -387,12 +387,12 @@ def test_a_pass_says_which_gradients_it_leaves_open():
 
     # No random numbers: of a few, rounding happens to leave enough for differences.
     x, bound = (torch.linspace(low, low + 0.4, 4, dtype=torch.float64).requires_grad_() for low in (0.5, 5.3))
-    left_open = "gradient of input 1 of sample 0 not judged: it hardly matters to the results"
+    left_open = "gradient of input 1 of sample 0 not judged: it hardly affects the results"
     assert left_open in said(SolverWithResidue, x, bound)
     layer = torch.nn.Linear(4, 2, bias=False, dtype=torch.float64)
     told = said(Linear, layer, x.detach()[None].requires_grad_(), layer.weight)
     assert "gradient of input 2 of sample 0 not judged: it belongs to a module that is an argument too" in told
-    seen = "a relative error of 1e-11 would have been seen (extrapolated differences, 109 calls)"
+    seen = "a relative error of 1e-11 would have been detected (extrapolated differences, 109 calls)"
     assert said(Square, example()) == seen
 
 

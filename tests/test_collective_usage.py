@@ -66,7 +66,7 @@ def test_types_are_those_of_the_worlds_that_a_subject_is_judged_in():
     report = check(subject, ranks=2, only="Collective.forward.one-rank")
     clause = report.subjects[0].clause("Collective.forward.one-rank")
     assert clause.verdict == "not-applicable"
-    assert clause.reason == "it is judged among 2 ranks alone"
+    assert clause.reason == "it is judged with 2 ranks only"
 
 
 def test_a_command_with_types_that_name_more_results_than_come_is_bad_usage(tmp_path, capsys, monkeypatch):

@@ -216,7 +216,7 @@ def test_what_does_not_apply_for_a_clause_that_is_broken_is_a_consequence_of_tha
 
 
 def test_what_does_not_apply_for_another_reason_is_no_consequence():
-    words = "no argument is of type I or P"
+    words = "no argument has type I or P"
     found = _of_a_collective(("backward.gradient", "fail", "differs"), ("backward.types", "not-applicable", words))
     assert found["backward.types"] == ("not-applicable", words)
 

@@ -93,7 +93,7 @@ def broken(function, *samples, **options):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (ForwardWithoutReturn, "returns None, as a forward without its return does"),
+        (ForwardWithoutReturn, "returns None, so backward never runs; perhaps forward lacks"),
         (Mistyped, "defines neither backward nor vjp; is its backwards meant to be backward?"),
     ],
 )
@@ -111,7 +111,7 @@ def test_where_no_sample_reaches_a_backward_a_warning_says_so():
 def test_a_backward_without_its_return_is_one_thing_to_tell():
     subject, text = broken(BackwardWithoutReturn, (X,), compile=True)
     assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.backward.gradient"]
-    assert "looks like a backward without its return" in text
+    assert "looks like backward lacks its return" in text
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_gather_with_other_arguments_is_told_how_to_call_it(few):
     subject, text = broken(Joins, spec="AllGather", ranks=2)
     accused = [clause.id for clause in subject.clauses if clause.broken and clause.level == "must"]
     assert accused == ["Function.apply.accepts"]
-    assert "looks like it takes other arguments than AllGather: where that is meant, let call= make the call" in text
+    assert "looks like it takes other arguments than AllGather; if that is intended, make the call in call=" in text
 
 
 def test_said_so_the_gather_conforms():
@@ -203,4 +203,4 @@ def test_the_sample_that_is_refused_is_told_where_others_are_taken(few):
     several = [(X.clone().requires_grad_(),), (torch.ones(5, requires_grad=True),)]
     with pytest.raises(ConformanceError) as caught:
         check(Subject(RefusesFives, spec="Function", inputs=lambda: several))
-    assert "sample 1 is refused: (tensor[5] float32)" in str(caught.value)
+    assert "sample 1 fails: (tensor[5] float32)" in str(caught.value)

@@ -10,29 +10,33 @@ from conformance import GROUP, ConformanceError, Subject, check
 from tests import neighbours as bugs
 from tests.planted import alike, collective, modes, numbers, save, state, vmap_generated
 
-BESIDE = "a tensor that was kept beside save_for_backward"
-IN_ORDER = "takes memory for contiguous"
+BESIDE = "a tensor that was stored without save_for_backward"
+IN_ORDER = "assumes contiguous memory"
 BUFFER = "share a buffer"
 #: The bug, the test that sees it, and the cause that it must name.
 NAMED = [
     (bugs.KeptBeside, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.x"),
     (save.KeptInAClosure, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.derivative"),
     (save.KeptAsNumpy, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.array"),
-    (bugs.KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
+    (bugs.KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "save_for_backward did not save"),
     (state.SavesDotData, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
-    (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),
-    (bugs.ChangesBack, "test_arguments_are_left_as_they_are", "changed back, but for rounding"),
+    (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "in a way that PyTorch cannot notice"),
+    (bugs.ChangesBack, "test_arguments_are_left_as_they_are", "changed back, up to rounding"),
     (bugs.ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
     (bugs.SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
     (bugs.Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),
     (bugs.DividesByEach, "test_zeros_give_zeros", "elements of the gradient"),
-    (bugs.ScalesTheGradient, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
+    (bugs.ScalesTheGradient, "test_incoming_gradients_are_left_alone", "changes the gradient in place"),
     (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "through .data"),
     (bugs.OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
     (bugs.OneOutput, "test_outputs_survive_the_next_call", BUFFER),
     (bugs.Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
-    (bugs.TakesItsResultForTheLoss, "test_gradient_is_the_derivative", "takes its incoming gradient for one"),
-    (bugs.IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+    (bugs.TakesItsResultForTheLoss, "test_gradient_is_the_derivative", "assumes that its incoming gradient is one"),
+    (
+        bugs.IgnoresTheFlag,
+        "test_lazily_negated_gradients_are_taken_as_they_read",
+        "ignores the conjugate or negative bit",
+    ),
     (bugs.TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
     (bugs.ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
     (bugs.SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
@@ -48,13 +52,17 @@ NOT_NAMED = [
     (bugs.OtherGradientElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
     (bugs.DividesByEach, "test_zeros_give_zeros", "the size of the whole gradient"),
     (bugs.Normalizes, "test_zeros_give_zeros", "elements of the gradient"),
-    (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
+    (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "changes the gradient in place"),
     (bugs.ScalesTheGradient, "test_incoming_gradients_are_left_alone", "through .data"),
     (bugs.ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
     (bugs.ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
     (bugs.Damped, "test_gradient_is_the_derivative", "on the way"),
     (bugs.Damped, "test_gradient_is_the_derivative", "for one"),
-    (bugs.ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+    (
+        bugs.ThreeForAFlag,
+        "test_lazily_negated_gradients_are_taken_as_they_read",
+        "ignores the conjugate or negative bit",
+    ),
     (bugs.Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
     (bugs.TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
     (bugs.ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
@@ -109,7 +117,7 @@ def test_results_that_differ_in_the_last_digits_are_said_to_be_rounded(function,
     with pytest.raises(ConformanceError) as caught:
         check(subject, (x, GROUP), ranks=3, only="test_alike_results_are_alike")
     text = str(caught.value)
-    assert ("rounding alone: ranks compute it in different orders" in " ".join(text.split())) is said
+    assert ("rounding only: ranks compute it in different orders" in " ".join(text.split())) is said
     actual, expected = (
         text.partition(word)[2].partition("float64")[2].split("]")[0] for word in ("actual:", "expected:")
     )
@@ -189,7 +197,7 @@ def test_an_input_that_is_changed_once_is_not_laid_to_an_alias(function, said):
     with pytest.raises(ConformanceError) as caught:
         check(function, (x,), only="Function.mark_dirty.complete")
     text = " ".join(str(caught.value).split())
-    assert "not given to mark_dirty" in text
+    assert "not passed to mark_dirty" in text
     assert said in text
     assert ("looks like" in text) is bool(said)
 

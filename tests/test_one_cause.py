@@ -87,9 +87,9 @@ def broken(function):
 @pytest.mark.parametrize(
     ("function", "clause", "said"),
     [
-        (FirstRowLeftUnwritten, "Function.backward.gradient", "looks like memory of torch.empty or its like is read"),
-        (LastRowLeftUnwritten, "Function.forward.deterministic", "looks like memory of torch.empty or its like"),
-        (CountOnTheClass, "Function.forward.calls-independent", "looks like backward reads what the last forward left"),
+        (FirstRowLeftUnwritten, "Function.backward.gradient", "looks like memory of torch.empty or a similar"),
+        (LastRowLeftUnwritten, "Function.forward.deterministic", "looks like memory of torch.empty or a similar"),
+        (CountOnTheClass, "Function.forward.calls-independent", "looks like backward reads values of the last forward"),
         (ZeroTakenForNone, "Function.vmap.out-dims", "out_dims for output 0 of sample 0 with in_dims (0)"),
     ],
 )
@@ -113,7 +113,7 @@ class SinglePrecisionAlone(torch.autograd.Function):
 
 def test_a_call_that_takes_single_precision_asks_for_such_samples():
     _, text = broken(SinglePrecisionAlone)
-    assert "it takes float32 where the samples have float64: give float32 samples" in text
+    assert "it takes float32, but the samples are float64: give float32 samples" in text
     check(SinglePrecisionAlone, (X.detach().float().requires_grad_(),), only="Function.apply.accepts")
 
 
@@ -128,7 +128,7 @@ def test_an_operator_that_changes_its_argument_is_named_and_asks_for_a_call_that
     with pytest.raises(ConformanceError) as caught:
         check(scale_, (X, 2.0))
     text = " ".join(str(caught.value).split())
-    assert "let call= return the changed tensor" in text
+    assert "return the changed tensor in call=" in text
     assert text.startswith("conformance_tests::scale_ incomplete")
 
 

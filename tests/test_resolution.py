@@ -56,7 +56,7 @@ def plain(x, w, factor, clamped):
 def test_a_pass_says_how_small_an_error_would_have_been_seen():
     test = judged()
     assert test.outcome == "pass"
-    assert "would have been seen (adjoint identity, 73 calls)" in test.reason
+    assert "would have been detected (adjoint identity, 73 calls)" in test.reason
     (rank,) = test.ranks
     assert [one.of for one in rank.judgements] == ["input 0 of sample 0", "input 1 of sample 0"]
     assert all(one.verdict == "agrees" and one.resolution < 0.02 for one in rank.judgements)
@@ -85,7 +85,7 @@ def test_what_no_oracle_tells_is_no_pass_and_says_what_helps():
 def test_a_reference_that_computes_something_else_is_no_pass_either():
     test = judged(1.0, True, reference=lambda x, w, factor, clamped: x @ w)
     assert test.outcome == "skip"
-    assert "reference= is to compute what forward does" in test.reason
+    assert "reference= must compute the same as forward" in test.reason
 
 
 def test_a_reference_for_what_has_no_derivative_is_refused():

@@ -70,7 +70,7 @@ def test_a_value_that_setup_context_returns_is_named_as_what_keeps_memory():
     broken = broken_by(with_other("setup_context", lambda _: torch.ones(2)))
     assert list(broken) == ["Function.forward.frees-memory"]
     assert (
-        "setup_context returns a value, which PyTorch never lets go of: return nothing"
+        "setup_context returns a value, which PyTorch keeps forever: return nothing"
         in broken["Function.forward.frees-memory"]
     )
 

@@ -142,16 +142,20 @@ def test_samples_that_ranks_draw_for_themselves_are_made_alike():
 
 
 WHY = [
-    ("gather, slice", "V -> R", "on rank 0 the gradient lacks what rank 1's loss says"),
+    ("gather, slice", "V -> R", "on rank 0 the gradient lacks the contribution of rank 1's loss"),
     ("gather, slice", "R -> R", "the sum of the ranks' gradients has"),
-    ("gather, slice", "P -> I", "the argument does not count by its sum: moved on rank 1 it does not act as on rank 0"),
+    (
+        "gather, slice",
+        "P -> I",
+        "the result depends on more than the argument's sum: a change on rank 1 has another effect than on rank 0",
+    ),
     ("gather, sum and slice", "V -> I", "on rank 0 the gradient is 2 times the expected one"),
-    ("gather, slice of the next rank", "V -> I", "on rank 0 the gradient is the one that rank 1 must have"),
+    ("gather, slice of the next rank", "V -> I", "on rank 0 the gradient is the gradient that rank 1 must have"),
     ("gather, slice times the number of ranks", "V -> I", "on rank 0 the gradient is 2 times the expected one"),
     (
         "copy that forgets the sum",
         "I -> R",
-        "on rank 0 the gradient lacks what rank 1's loss says: a sum over the ranks",
+        "on rank 0 the gradient lacks the contribution of rank 1's loss: a sum over the ranks",
     ),
     (
         "identity in parts",
@@ -161,10 +165,10 @@ WHY = [
     ("copy with the mean", "I -> R", "on rank 0 the gradient is 0.5 times the expected one"),
     ("copy whose gradient is lost", "I -> R", "on rank 0 the gradient is zero"),
     ("copy on rank 0 alone", "I -> R", "on rank 1 the gradient is zero"),
-    ("copy", "V -> V", "on rank 0 the gradient is the sum of those that all ranks must have"),
-    ("copy", "V -> R", "the result is not the same on ranks 0 and 1"),
+    ("copy", "V -> V", "on rank 0 the gradient is the sum of the gradients that all ranks must have"),
+    ("copy", "V -> R", "the result differs between ranks 0 and 1"),
     ("scatter", "R -> V", "the sum of the ranks' gradients is 2 times the expected one"),
-    ("scatter, gradient not gathered", "I -> V", "on rank 0 the gradient lacks what rank 1's loss says"),
+    ("scatter, gradient not gathered", "I -> V", "on rank 0 the gradient lacks the contribution of rank 1's loss"),
     ("reduce and sum again", "P -> I", "on rank 0 the gradient is 2 times the expected one"),
 ]
 
@@ -214,8 +218,8 @@ def test_nonlinear_functions_of_several_tensors():
         "V, V, R -> V, I, V",
     ]
     assert found["V, I, R -> V, I, V"].startswith(
-        "the gradient of argument 1 by result 0 on rank 0 is not that on rank 1"
+        "the gradient of argument 1 by result 0 differs between ranks 0 and 1"
     )
     assert found["V, R, V -> V, R, V"].startswith(
-        "on rank 0 the gradient of argument 0 by result 1 lacks what the loss of"
+        "on rank 0 the gradient of argument 0 by result 1 lacks the contribution of the loss of"
     )

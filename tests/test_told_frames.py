@@ -104,7 +104,7 @@ def test_a_call_that_is_never_taken_is_one_thing_to_tell(function, args):
         (WithoutCtx, "forward takes no ctx"),
         (CtxForgotten, "forward takes no ctx"),
         (CtxInBothForms, "forward takes ctx"),
-        (SetupWithoutOutput, "a setup_context with other parameters than ctx, inputs and output"),
+        (SetupWithoutOutput, "the parameters of setup_context must be ctx, inputs and output"),
     ],
 )
 def test_parameters_that_are_not_those_of_pytorch_are_the_likely_cause(function, why):

@@ -114,7 +114,7 @@ def told(function, samples, only="test_gradient_is_the_derivative"):
             DEEP,
             "raises with sample 1, and holds with sample 0; only in sample 1 argument 0 is 3-d",
         ),
-        (ForLeaves, SAMPLES[:1], "holds if it is called with leaves"),
+        (ForLeaves, SAMPLES[:1], "it holds for leaves"),
     ],
 )
 def test_what_sets_the_wrong_sample_apart_is_said(function, samples, said):

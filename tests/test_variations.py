@@ -127,7 +127,7 @@ def test_what_holds_near_the_sample_accuses_nobody() -> None:
         if torch.equal(probe.sample.values[0], first):
             raise Deviation("at the sample alone")
 
-    with pytest.raises(NotApplicable, match="beside the sample it holds"):
+    with pytest.raises(NotApplicable, match="it holds for samples with slightly different numbers"):
         run_varied(varies("used")(body), SUBJECT, World(), {})
 
 
@@ -158,7 +158,7 @@ def test_what_a_call_does_to_what_it_is_lent_is_seen() -> None:
     inputs = [(torch.ones(2, requires_grad=True), [2.0, 3.0])]
     observed = probe_of(Subject(rude, inputs=lambda: inputs)).plain
     assert observed.changes("container") == [
-        "a list or dictionary of the caller's has lost something, or has another order, after forward"
+        "a list or dictionary of the caller's has lost entries, or has another order, after forward"
     ]
     assert not observed.changes("argument")
 

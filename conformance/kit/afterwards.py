@@ -1,6 +1,6 @@
-"""What is tried again once a test has failed, so that it says why: each try changes one thing about the call.
+"""Repeat a failed test with one change of the call at a time, to find out why it failed.
 
-With new memory that holds zeros, as leaves, and with one sample alone.
+The changes: zeros in new memory, leaves as arguments, and a single sample.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ from conformance.kit.world import SPOILED, World
 REFERS = "; see "
 #: What a Function reads of a tensor that is another for leaves.
 OF_LEAVES = {"grad", "is_leaf", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "retains_grad"}
-FOR_LEAVES = (
-    "holds if it is called with leaves; as a layer of a model it is called with what an operation made, as it is here"
-)
-IN_SINGLE = "it takes float32 where the samples have float64: give float32 samples"
+FOR_LEAVES = "it holds for leaves; here the arguments are results of operations, as they are for a layer inside a model"
+IN_SINGLE = "it takes float32, but the samples are float64: give float32 samples"
 #: Which clause is broken where results, or gradients alone, depend on memory that nothing was written to.
 OF_UNWRITTEN = {"results": "Function.forward.deterministic", "gradients": "Function.backward.gradient"}
 
 
 def try_again(error: Exception, subject: Subject, world: World, took: float, call: Callable[..., object]) -> str:
-    """Add to what a test raised what it has to do with. Nothing is tried on several ranks, or on damaged memory.
+    """Add the probable cause to a test's exception. Nothing is repeated on several ranks, or on damaged memory.
 
     Args:
         error: what it raised.
@@ -45,7 +43,7 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
         call: runs the test with a subject.
 
     Returns:
-        Why it says nothing of its own clause: it holds with zeros in memory that the subject never wrote to.
+        Why its clause is not judged: the test passes with zeros in memory that the subject never wrote to.
     """
     if world.size > 1 or SPOILED in world.known or issubclass(type(error), NotApplicable | Unfit):
         return ""
@@ -54,7 +52,7 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
             return ""
         broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
         if broken and _holds_under(FillMode(0.0), call, subject):
-            return f"what it compares depends on memory that nothing was written to{REFERS}{broken}"
+            return f"the compared values depend on memory that was never written to{REFERS}{broken}"
         if issubclass(type(error), Skipped):
             return ""
         if subject.label not in ANSWERED and any(_takes_single(one) for one in every_sample(subject, world)):
@@ -67,13 +65,13 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
 
 
 def _unwritten(subject: Subject, world: World) -> str:
-    """The clause that says that results, or gradients alone, depend on such memory; empty if neither does."""
+    """Return the clause that is broken if results, or only gradients, depend on such memory; empty if neither does."""
     found = [unwritten_in(sample, world) for sample in every_sample(subject, world)]
     return next((clause for part, clause in OF_UNWRITTEN.items() if part in found), "")
 
 
 def _takes_single(sample: SampleCall) -> bool:
-    """Whether a call, none of which has come back, comes back in single precision."""
+    """Whether a call returns in single precision, if none has returned so far."""
     tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     doubles = {at: value.float() for at, value in tensors.items() if value.dtype == torch.float64}
     try:

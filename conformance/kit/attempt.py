@@ -32,7 +32,7 @@ _CALLER, _PASSED_ON = os.path.join("kit", "specs.py"), "original("
 
 @dataclass(frozen=True)
 class Attempt:
-    """How an action ended: outcome, message, likely cause if known, and seconds."""
+    """The end of an action: outcome, message, likely cause if known, and seconds."""
 
     outcome: Outcome | BadSubject
     message: str
@@ -41,7 +41,7 @@ class Attempt:
 
 
 def attempt(action: Callable[[], object]) -> Attempt:
-    """Run something and say how it ended; the message of a pass is the text, if any, that the action returned.
+    """Run an action and return how it ended; the message of a pass is the text that the action returned, if any.
 
     Raises:
         KeyboardInterrupt: the caller's own interrupt is passed on.
@@ -99,7 +99,7 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
 
 
 def _again(body: Callable[..., object], arguments: Iterable[str], offered: Mapping[str, Any], subject: Subject) -> None:
-    """Call a test's body with another subject, of which nothing is known yet."""
+    """Call a test's body with another subject and an empty cache."""
     seed(0)
     _called(body, arguments, {**offered, "subject": subject, "world": replace(offered["world"], known={})})
 
@@ -119,7 +119,7 @@ def _called(body: Callable[..., object], arguments: Iterable[str], offered: Mapp
 
 
 def explain(error: BaseException) -> str:
-    """Type and text of an exception, and the frames of the user's own code.
+    """Return the type and text of an exception, and the frames of the user's own code.
 
     Where no frame is theirs, those tell that made the call: the test's own, unless a note says more than that, and
     PyTorch's innermost one. Of what the suite itself raised, those from the test on are shown.
@@ -138,18 +138,18 @@ def explain(error: BaseException) -> str:
 
 
 def _notes(error: BaseException) -> list[str]:
-    """The lines that were added to an exception, by the subject or by a test that knows more than PyTorch says."""
+    """Return the notes of an exception, added by the subject or by a test."""
     notes = error.__dict__.get("__notes__")
     return [f"{note}\n" for note in notes if type(note) is str] if type(notes) is list else []
 
 
 def _without_stand_ins(frames: list[FrameSummary]) -> list[FrameSummary]:
-    """The frames without those that stand in for a method and pass its call on, so that PyTorch's call is the last."""
+    """Return the frames without wrappers that pass a call on to a method, so PyTorch's call is the last."""
     return [each for each in frames if not (each.filename.startswith(SUITE) and _PASSED_ON in (each.line or ""))]
 
 
 def _of_the_call(frames: list[FrameSummary]) -> list[FrameSummary]:
-    """Of frames none of which is the user's, the test's and the innermost; all from the test on where it raised."""
+    """If no frame is the user's, return the test's and the innermost; all from the test on if the test raised."""
     tests = [at for at, frame in enumerate(frames) if os.path.basename(frame.filename).startswith("test_")]
     if not frames or not (frames[-1].filename.startswith(TORCH) or frames[-1].filename.endswith(_CALLER)):
         return frames[tests[0] :] if tests else frames
@@ -157,5 +157,5 @@ def _of_the_call(frames: list[FrameSummary]) -> list[FrameSummary]:
 
 
 def _unmarked(frame: FrameSummary) -> FrameSummary:
-    """The frame without the marks below its line: they explain a line that is not the reader's."""
+    """Return the frame without the marks below its line, which explain a line that is not the reader's."""
     return FrameSummary(frame.filename, frame.lineno, frame.name, line=frame.line)

@@ -1,4 +1,4 @@
-"""Whether a subject has a backward at all, and why calls have nothing for it to differentiate."""
+"""Find out whether a subject has a backward, and why its calls have nothing to differentiate."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
 
-NO_TENSOR = "called with its samples it returns no tensor, so backward never runs; give samples for which it does"
-NO_RESULT = "called with its samples it returns None, as a forward without its return does, so backward never runs"
-MUTATED = "it changes an argument and returns None, so backward never runs; let call= return the changed tensor"
-EIGHT_BITS = (
-    "its results are eight-bit floats, for which PyTorch computes no gradient; let call, of Subject or check, cast them"
-)
+NO_TENSOR = "with these samples it returns no tensor, so backward never runs; give samples for which it returns one"
+NO_RESULT = "with these samples it returns None, so backward never runs; perhaps forward lacks its return"
+MUTATED = "it changes an argument and returns None, so backward never runs; return the changed tensor in call="
+EIGHT_BITS = "its results are eight-bit floats, for which PyTorch computes no gradient; cast them in call="
 
 
 def has_backward(subject: Subject) -> bool:
-    """Whether there is a derivative: a class that does not override ``apply`` needs a backward or a vjp."""
+    """Whether there is a derivative: a class that does not override ``apply`` needs backward or vjp."""
     return has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
 
 
 def need_backward(subject: Subject) -> None:
-    """Continue if there is a derivative.
+    """Assert that there is a derivative.
 
     Raises:
         NotApplicable: there is none.
@@ -43,7 +41,7 @@ def need_backward(subject: Subject) -> None:
 
 
 def why_nothing(runs: Sequence[Any]) -> NotApplicable | Skipped:
-    """Tell how a test ends if no output of any call can be differentiated.
+    """Return how a test ends if no output of any call can be differentiated.
 
     Args:
         runs: the calls.
@@ -69,7 +67,7 @@ def _overrides(function: Any, name: str) -> bool:
 
 
 def has_own_apply(function: Any) -> bool:
-    """Whether a class, or one it derives from, replaces ``apply``; a subject that is no class is called as it is."""
+    """Whether a class, or one of its bases, replaces ``apply``; a subject that is not a class is called directly."""
     if function is None:
         return True
     bases = function.__mro__[: function.__mro__.index(torch.autograd.Function)]

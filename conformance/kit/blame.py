@@ -21,16 +21,16 @@ from conformance.kit.subject import Subject
 
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
 _APPLIES = ".apply("
-NO_MEMORY = "memory ran out: a test holds several copies of what it is given; give smaller samples"
+NO_MEMORY = "memory ran out: a test keeps several copies of its arguments; give smaller samples"
 #: PyTorch's message if an allocation fails, with its size (bytes).
 _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
 
 def expect_own(subject: Subject | None, error: Exception) -> None:
-    """Continue if an exception comes from the subject's own code, or its origin is unknown.
+    """Assert that an exception comes from the subject's own code, or that its origin is unknown.
 
     Raises:
-        NotApplicable: what ``call=`` does around the subject raised it.
+        NotApplicable: ``call=`` itself raised, outside the subject.
         Skipped: the same, and no call has returned so far; or memory ran out after calls had returned.
     """
     # By their types: an exception may answer any question about itself with another one, even about its class.

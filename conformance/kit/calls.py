@@ -1,4 +1,4 @@
-"""A sample as a call that can be repeated with other values and other inputs that need a gradient."""
+"""Calls of a sample, which can be repeated with other values and with other inputs that need a gradient."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SampleCall:
     """One flattened sample: ``values`` are all its arguments; ``active`` says which are differentiated.
 
     An input is differentiated if the sample's tensor requires grad; if none does, all floating-point and complex
-    tensors are. A parameter of a module that is an argument too is not: forward reads the module's own.
+    tensors are. A parameter is not, if its module is an argument too: forward reads the module's own.
 
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
     >>> (sample,) = every_sample(subject, World())
@@ -58,7 +58,7 @@ class SampleCall:
         return f"{self.names[position]} of {self.label}"
 
     def arguments(self) -> tuple[Any, ...]:
-        """Copies of the arguments, none of which requires grad."""
+        """Return copies of the arguments, none of which requires grad."""
         return tuple(pytree.tree_unflatten(self.plain, self.structure))
 
     @property
@@ -68,7 +68,7 @@ class SampleCall:
 
     @property
     def plain(self) -> list[Any]:
-        """Copies of the values, none of which requires grad; but a module's own parameters as they are."""
+        """Return copies of the values, none of which requires grad; a module's own parameters are not copied."""
         return [
             with_attributes(value.detach().clone(), value)
             if isinstance(value, torch.Tensor) and at not in self.of_modules
@@ -110,7 +110,7 @@ class SampleCall:
 
 @dataclass(frozen=True)
 class Run:
-    """One call that was made: the arguments it got, the leaves they were copied from, and the result.
+    """A completed call: its arguments, the leaves they were copied from, and the result.
 
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
     >>> run = every_sample(subject, World())[0].run()
@@ -192,7 +192,7 @@ class Run:
 
 
 def active_samples(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples of a subject that have something to differentiate.
+    """Return the samples of a subject that have something to differentiate.
 
     Raises:
         NotApplicable: none has.
@@ -204,14 +204,14 @@ def active_samples(subject: Subject, world: World) -> list[SampleCall]:
 
 
 def every_sample(subject: Subject, world: World) -> list[SampleCall]:
-    """All samples of a subject.
+    """Return all samples of a subject.
 
     Args:
-        subject: whose inputs they are.
+        subject: the owner of the inputs.
         world: the ranks; each has samples of its own.
 
     Raises:
-        NotApplicable: a result has a gradient on some ranks alone, and ranks would part ways in a test.
+        NotApplicable: a result requires grad on some ranks only, so ranks would diverge in a test.
 
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2), 3.0), (torch.ones(2), 4.0)])
     >>> [sample.label for sample in every_sample(subject, World())]
@@ -220,12 +220,12 @@ def every_sample(subject: Subject, world: World) -> list[SampleCall]:
     found = [_sample_call(subject, sample) for sample in subject.samples(world)]
     if subject.is_typed and world.size > 1:
         alike = world.once(ALIKE, lambda: _results_alike(found, world))
-        need(alike, "a result has a gradient on some ranks alone; one rank by itself is judged")
+        need(alike, "a result requires grad on some ranks only; tests with one rank judge it")
     return found
 
 
 def _results_alike(found: Sequence[SampleCall], world: World) -> bool:
-    """Whether every rank's results have a gradient where those of the others have one; so if some call is refused."""
+    """True if all ranks' results require grad in the same places, or a call raised."""
     for sample in found:
         recorded = world.try_call(lambda sample: [tensor.requires_grad for tensor in sample.run().tensors], sample)
         if recorded is None:  # tests of their own say what it means
@@ -237,7 +237,7 @@ def _results_alike(found: Sequence[SampleCall], world: World) -> bool:
 
 
 def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
-    """Flatten a sample; if no tensor of it requires grad, all that can be differentiated are active."""
+    """Flatten a sample; if no tensor of it requires grad, every differentiable one is active."""
     values, structure = pytree.tree_flatten(sample.args)
     owners, paths = zip(*_paths(sample.args), strict=True) if values else ((), ())
     names = [f"input {owner}{path}" for owner, path in zip(owners, paths, strict=True)]
@@ -258,7 +258,7 @@ def _paths(args: tuple[Any, ...]) -> Iterator[tuple[int, str]]:
 
 
 def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run]]:
-    """Every sample, called once, whose result can be differentiated.
+    """Return every sample whose result can be differentiated, with a call of it.
 
     Raises:
         NotApplicable: no result can.

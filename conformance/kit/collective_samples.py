@@ -15,5 +15,5 @@ def tensor_and_group() -> Iterator[tuple[Any, ...]]:
 
 
 def source_and_group() -> Iterator[tuple[Any, ...]]:
-    """A matrix, the rank that it comes from or goes to, and the group."""
+    """A matrix, the source or target rank, and the group."""
     yield random((3, 2), 610), 0, GROUP

@@ -69,7 +69,7 @@ def _of_the_whole(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tupl
     if bool((expected != 0).any()):
         yield "all zeros", torch.zeros_like(expected)
     yield "the sign is wrong", -expected
-    yield "a complex conjugate is missing, or one too many", expected.conj()
+    yield "a complex conjugate is missing or superfluous", expected.conj()
     factor = _factor(actual, expected)
     if factor is not None:
         yield f"the right value times {_shown(factor)}", factor * expected
@@ -193,7 +193,7 @@ def _fits(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
 
 
 def _factor(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
-    """The number that comes nearest to leading from one to the other; None if it is zero, or fits a single element."""
+    """Return the factor that best maps one to the other; None if it is zero, or fits a single element only."""
     if int((expected != 0).sum()) < 2:
         return None
     unit = expected / expected.abs().max()

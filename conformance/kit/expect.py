@@ -19,7 +19,7 @@ __all__ = ["agrees", "alike", "beyond_start", "close", "equal", "no_error", "rai
 
 #: How many times the machine epsilon two ways to compute the same may be apart.
 _MARGIN = 64
-_STILL_RUNNING = "asynchronous work is left running, which changes it: wait for it"
+_STILL_RUNNING = "asynchronous work is still running and changes it: wait for it"
 
 
 def that(condition: object, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
@@ -176,7 +176,7 @@ def raises(
     Args:
         types: an exception's class, or several.
         function: what is called, without arguments.
-        what: what should be refused, for the message.
+        what: what should raise an error, for the message.
         match: a part of the exception's text, in any case of letters.
 
     Raises:

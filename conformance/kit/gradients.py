@@ -1,4 +1,4 @@
-"""Gradients of leaves, also for Functions that refuse ``torch.autograd.grad``."""
+"""Gradients of leaves, also for Functions that do not support ``torch.autograd.grad``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def leaf_gradients(
 ) -> Gradients:
     """Compute the gradient of every leaf, None if there is none.
 
-    A reentrant checkpoint runs a whole backward pass inside its own and refuses :func:`torch.autograd.grad`, so
+    A reentrant checkpoint runs a whole backward pass inside its own and rejects :func:`torch.autograd.grad`, so
     :func:`torch.autograd.backward` is used for it, as its users do. It has no second derivative, so that refusal
     stands.
     """

@@ -70,13 +70,13 @@ class Judgement:
     def seen(self) -> str:
         """Describe the smallest error that would have been detected."""
         if self.resolution == 0:
-            return f"any gradient but zero would have been seen ({self.oracle}, {self.calls} calls)"
+            return f"any gradient other than zero would have been detected ({self.oracle}, {self.calls} calls)"
         if max(self.resolution, self.elsewhere) < FINE:
             worst = max(self.resolution, self.elsewhere)
-            return f"a relative error of {worst:.0e} would have been seen ({self.oracle}, {self.calls} calls)"
+            return f"a relative error of {worst:.0e} would have been detected ({self.oracle}, {self.calls} calls)"
         factor = f"a factor of {1 + self.resolution:.{_digits(self.resolution)}f}"
         other = f"another error of {percent(self.elsewhere)} of the gradient"
-        return f"{factor}, or {other}, would have been seen ({self.oracle}, {self.calls} calls)"
+        return f"{factor}, or {other}, would have been detected ({self.oracle}, {self.calls} calls)"
 
 
 def percent(part: float) -> str:

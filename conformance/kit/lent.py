@@ -35,7 +35,7 @@ class Lent:
             arg = self.tensors[at]
             is_written = arg._version != self.versions[at] or freed(arg) or _differs(arg, before)
             if is_written and id(arg) not in results and at not in self.sample.of_modules:
-                self.changed.append(("argument", f"{self.sample.name(at)} is written to by forward"))
+                self.changed.append(("argument", f"{self.sample.name(at)} is changed in place by forward"))
         self._note()
 
     def _look_at_containers(self, given: tuple[Any, ...], when: str) -> None:
@@ -45,7 +45,7 @@ class Lent:
             [id(one) for one in leaves if isinstance(one, torch.Tensor | float)] for leaves in (values, self.args)
         )
         if len(values) < len(self.args) or (now != before and sorted(now) == sorted(before)):
-            words = f"a list or dictionary of the caller's has lost something, or has another order, after {when}"
+            words = f"a list or dictionary of the caller's has lost entries, or has another order, after {when}"
             self.changed.append(("container", words))
 
     def after_backward(self, tensors: Sequence[torch.Tensor], found: Sequence[torch.Tensor | None]) -> None:
@@ -55,14 +55,14 @@ class Lent:
         for at, before in self.before.items():
             arg = self.tensors[at]
             if any(one._base is None and one is not arg and share_memory(one, arg) for one in tensors):
-                words = f"a result is in the memory of {self.sample.name(at)}, and autograd does not know"
+                words = f"a result shares memory with {self.sample.name(at)}, and autograd does not know"
                 self.changed.append(("result", words))
             if freed(arg) or _differs(arg, before):
                 self.changed.append(("values", f"{self.sample.name(at)} has other values after backward"))
             if _hooks(arg) > self.hooks[at]:
-                self.changed.append(("hook", f"{self.sample.name(at)} has a hook more than before"))
+                self.changed.append(("hook", f"{self.sample.name(at)} has one more hook than before"))
             if any(one is not None and one.numel() and share_memory(one, arg) for one in found):
-                words = f"a gradient is in the memory of {self.sample.name(at)}: writing to one changes the other"
+                words = f"a gradient shares memory with {self.sample.name(at)}: writing to one changes the other"
                 self.changed.append(("memory", words))
 
     def incoming(self, before: Mapping[int, torch.Tensor], after: Mapping[int, torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Names become subjects: imports what a command line names, and refuses what cannot be tested as it stands."""
+"""Load subjects: import the objects that a command line names, and reject those that cannot be tested."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _check_kinds(subject: Subject) -> None:
         raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function{hint}")
     if isinstance(subject.target, Function) and type(subject.target).__call__ is Function.__call__:
         name = type(subject.target).__qualname__
-        raise UsageError(f"{reference!r} is an instance of {name}, which PyTorch refuses to call; give the class")
+        raise UsageError(f"{reference!r} is an instance of {name}, which PyTorch does not call; give the class")
     if _is_method(subject.target):
         name = subject.target.__name__
         raise UsageError(f"{reference!r} is {name} of a Function, whose ctx apply makes; give the class")
@@ -193,7 +193,7 @@ def _checked_inputs(subject: Subject) -> Any:
     given = tuple(islice(inputs, MOST + 1))
     if isinstance(inputs, Iterator) and not given:
         raise UsageError(
-            f"the inputs of {subject.label} are {with_article(inputs)} that yields nothing, or nothing any more; "
+            f"the inputs of {subject.label} are {with_article(inputs)} that yields nothing, or is used up; "
             "give the callable that makes it"
         )
     return given

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit.tensors import differentiable, is_strided
 
-#: What PyTorch puts off until an operation asks for it. Below a mode it leaves these out, and a kernel that conjugates
+#: Dispatch keys that PyTorch resolves lazily. Below a mode it leaves these out, and a kernel that conjugates
 #: inside, such as that of ``torch.linalg.pinv``, computes something else.
 _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor]
 

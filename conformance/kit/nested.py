@@ -83,7 +83,7 @@ def nestings(world: World) -> dict[str, tuple[Any, ...]]:
 
 
 def mapped(function: Callable[[torch.Tensor], Any], value: Any, plain: Callable[[Any], Any] = lambda x: x) -> Any:
-    """Apply a function to every tensor of a nested value, and another one to all that is no container.
+    """Apply a function to every tensor of a nested value, and another one to every other leaf.
 
     >>> mapped(lambda x: x.item(), Pair(torch.tensor(1), [torch.tensor(2), "a"]))
     Pair(left=1, right=[2, 'a'])

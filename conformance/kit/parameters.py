@@ -27,7 +27,7 @@ class Refused:
 
 
 def refused(error: Exception, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Refused | None:
-    """Say why a method refused a call; None if its parameters accept these arguments, or are unknown.
+    """Say why a method rejected a call; None if its parameters accept these arguments, or are unknown.
 
     >>> def backward(ctx, one, other=0): ...
     >>> refused(TypeError("no"), backward, "ctx", 1.0), refused(TypeError("no"), backward, "ctx").takes

@@ -31,7 +31,7 @@ __all__ = ["Observed", "Probe", "Refused"]
 
 Result = TypeVar("Result")
 
-CHANGING = "two equal calls give other gradients, so that nothing can be said of calls that differ"
+CHANGING = "two equal calls give different gradients, so different calls cannot be compared"
 
 
 class Refused(NotApplicable):

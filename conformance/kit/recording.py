@@ -34,7 +34,7 @@ class Notes:
 
 def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
     """Return the subject with a subclass that records calls of those ``members`` that the class defines."""
-    need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
+    need(subject.function is not None, "a plain callable: it has no methods to watch")
     notes = Notes()
     replaced = {
         member: _noting(getattr(subject.function, member), notes.calls.setdefault(member, []), notes.refused)

@@ -1,4 +1,4 @@
-"""Sample arguments: taken from the caller or from the spec, handed out fresh, so that no test spoils another's."""
+"""Sample arguments, from the caller or from the spec; every test gets fresh ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
     except (Exception, SystemExit) as error:
         raise UsageError(f"the inputs of {label} raise {told(error)}") from error
     if not given:
-        raise UsageError(f"the inputs of {label} yield nothing; one tuple of arguments at least is needed")
+        raise UsageError(f"the inputs of {label} yield nothing; at least one tuple of arguments is needed")
     if len(given) > MOST:
         raise UsageError(
             f"the inputs of {label} yield more than {MOST} tuples of arguments; one of each kind is enough"

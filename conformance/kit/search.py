@@ -40,7 +40,7 @@ MANY = ("size", "number", "value", "special")
 MEET, SIZES = 2, 3
 #: The name for the sample without variation.
 GIVEN = "as given"
-ALONE = "varied on one rank only: among several, clauses of their own vary what ranks may differ in"
+ALONE = "tested with one rank only; for several ranks other clauses vary what may differ between them"
 #: What draws random numbers draws others in another layout or dtype.
 FOLLOWED_BY_DRAWS = ("layout", "dtype")
 
@@ -79,7 +79,7 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
         probe = trial.probe
         variations = list(trial.variations())
         names = list(map(str, variations))
-        need(all(others == names for others in world.exchange(names)), "its samples are not alike on all ranks")
+        need(all(others == names for others in world.exchange(names)), "its samples differ between ranks")
         elements = sum(value.numel() for value in probe.sample.values if isinstance(value, torch.Tensor))
         most = MOST if elements <= LARGE else MOST_OF_LARGE
         left_out += max(0, len(variations) - most)
@@ -92,7 +92,7 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
                 raise
             judged += ended is None
             reasons += [ended] if ended else []
-    need(judged, reasons[0] if reasons else "no sample can be varied so")
+    need(judged, reasons[0] if reasons else "no sample can be varied in this way")
     beyond = f"beyond {MOST} for a sample, or {MOST_OF_LARGE} for one of more than {LARGE} elements"
     return f"{left_out} variations left out, {beyond}" if left_out else ""
 
@@ -124,7 +124,7 @@ class _Trial:
         except Exception as error:
             if is_mistake_of_the_suite(error):
                 raise
-            return NotApplicable(f"backward refuses it: {told(error)}")
+            return NotApplicable(f"backward raises {told(error)}")
         return None
 
     def expect(self, variation: Variation) -> None:
@@ -134,7 +134,7 @@ class _Trial:
             raise ended
 
     def expect_right(self, variation: Variation) -> str | None:
-        """Expect the body to hold in one variation; why it could not be judged. A row that is refused is halved.
+        """Assert that the body holds in one variation, or return why it was not judged. A row that raises is halved.
 
         Raises:
             Deviation: it does not hold, near the sample either.
@@ -147,10 +147,10 @@ class _Trial:
             judged = [self.expect_right(half) is None for half in halves(variation)]
             return None if any(judged) else str(ended)
         if ended is None or not self.is_confirmed(variation):
-            return None if ended is None else "beside the sample it holds"
+            return None if ended is None else "it holds for samples with slightly different numbers"
         simplest = self.simplest(variation, ended)
         if simplest is None:
-            return "another axis alone makes it fail, and its own test judges it"
+            return "another variation alone makes it fail, and has its own test"
         raise simplest
 
     def variations(self) -> Iterator[Variation]:
@@ -236,7 +236,7 @@ def meanings_that_meet(own: Sequence[Pick]) -> Iterator[Variation]:
 
 
 def halves(variation: Variation) -> list[Variation]:
-    """A row without one half of its later choices, and without the other: for a row that is refused."""
+    """Split a row that raises in two, each without one half of its later choices."""
     first, rest = variation.picks[:1], variation.picks[1:]
     middle = len(rest) // 2
     return [Variation((*first, *part)) for part in (rest[:middle], rest[middle:]) if len(rest) > 1]

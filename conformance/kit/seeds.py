@@ -21,11 +21,11 @@ _DEPTH = 4
 def seed(number: int, arguments: Iterable[Any] = ()) -> None:
     """Seed every generator that a Function may draw from.
 
-    ``torch.manual_seed`` takes a hundred times as long, since it prepares devices that nobody uses.
+    ``torch.manual_seed`` takes a hundred times as long, since it prepares unused devices.
 
     Args:
         number: the seed.
-        arguments: of a call that comes: the generators that objects among them :func:`hold <held>` start anew too.
+        arguments: of the next call: generators that objects among them :func:`hold <held>` are restarted too.
     """
     for generator in held(arguments):
         _start(generator, number)
@@ -101,7 +101,7 @@ def expect_not_seeded(one: dict[str, Any], other: dict[str, Any], after: str) ->
         not seeded,
         f"state of {' and '.join(seeded)} random number generator after {after}",
         "the same, whatever it was before",
-        "moved on by what was drawn, or as it was",
+        "advanced by the numbers that were drawn, or unchanged",
         "the Function seeds the generator",
     )
 

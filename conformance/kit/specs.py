@@ -90,7 +90,7 @@ def _nested_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]
 def nested_product(base: Any) -> Any:
     """``{name: scale * tensor * weight}``, to be called: by a subclass of NestedIOFunction in the form of ``base``.
 
-    What is no class is given back as it is.
+    A value that is not a class is returned unchanged.
     """
     if not isinstance(base, type):
         return base

@@ -194,7 +194,7 @@ class Subject:
         return self.function is None or self.separate
 
     def defines(self, member: str) -> bool:
-        """Tell whether the class overrides ``member`` of :class:`torch.autograd.Function`, other than to refuse it.
+        """Tell whether the class overrides ``member`` of :class:`torch.autograd.Function`, except by raising an error.
 
         A method that only raises ``NotImplementedError`` does the same as PyTorch's own.
         """
@@ -259,7 +259,7 @@ class Subject:
         except BadTypes as error:
             if self.ranks and world.size not in self.ranks:  # such as a list with a tensor for each rank
                 own = " or ".join(map(str, self.ranks))
-                raise NotApplicable(f"it is judged among {own} ranks alone; among {world.size}, {error}") from None
+                raise NotApplicable(f"it is judged with {own} ranks only; with {world.size}: {error}") from None
             raise UsageError(f"{self.label}: {error}") from None
 
     def examples(self, world: Any) -> list[Sample]:

@@ -1,4 +1,4 @@
-"""Memory that an operation hands out as it comes, made to hold no numbers: what is read of it shows."""
+"""Fill uninitialized memory with NaN, so that reading it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.kit.world import World
 #: Operations that make a tensor larger than its memory was.
 GROWING = ("resize_", "resize_as_")
 #: The message for a result that depends on such memory.
-UNWRITTEN = "memory of torch.empty or its like is read before anything is written to it"
+UNWRITTEN = "memory of torch.empty or a similar function is read before anything is written to it"
 
 
 class FillMode(OperationMode):

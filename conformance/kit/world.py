@@ -32,7 +32,7 @@ def _stays(key: object) -> bool:
 
 
 class LeftAlone(Exception):
-    """The other ranks do not come to an exchange: they wait for something that this rank, which raised, never does."""
+    """The other ranks are blocked in a collective that this rank, which raised, will never enter."""
 
 
 class Exchange(Protocol):
@@ -95,7 +95,7 @@ class World:
             except LeftAlone:
                 line = next(iter(str(error).splitlines()), "")
                 raise Deviation(
-                    "this rank raised while other ranks were waiting in a collective",
+                    "this rank raised an error while other ranks were waiting in a collective",
                     f"{type(error).__name__}: {line}",
                     "an exception on every rank, or on none",
                 ) from error
@@ -156,7 +156,7 @@ class World:
 
     @contextmanager
     def forgetting(self) -> Iterator[None]:
-        """Know nothing in the block of what was seen before, nor after it of what was seen there. Groups stay."""
+        """Run with an empty cache, then restore it; process groups are kept."""
         before = dict(self.known)
         self._know({key: found for key, found in before.items() if _stays(key)})
         try:

@@ -19,7 +19,7 @@ from conformance.kit.world import World
 
 @clause("Function.apply.accepts")
 def test_it_takes_its_samples(subject: Subject, world: World) -> None:
-    """No sample is refused; if forward or setup_context has other parameters than PyTorch's, that is said."""
+    """Every sample is accepted; if not, wrong parameters of forward or setup_context are reported."""
     samples = every_sample(subject, world)
     for sample in samples:
         try:
@@ -31,7 +31,7 @@ def test_it_takes_its_samples(subject: Subject, world: World) -> None:
             if is_call and (note := _counted(sample, error)):
                 error.add_note(note)
             elif len(samples) > 1:
-                error.add_note(f"{sample.label} is refused: ({_given(sample)})")
+                error.add_note(f"{sample.label} fails: ({_given(sample)})")
             raise
 
 
@@ -42,25 +42,25 @@ def _given(sample: SampleCall) -> str:
 
 
 def _misfit(sample: SampleCall, error: Exception) -> str:
-    """Say what is wrong with the parameters of a Function that is called in PyTorch's own way; empty if nothing is."""
+    """Name the mistake in the parameters of a Function that PyTorch calls; empty if there is none."""
     function, args = sample.subject.function, sample.arguments()
     call = sample.subject.call
     if call is not None and refused(error, call, sample.subject.target, *args):
-        return "a call= with other parameters than the class and then the arguments of a sample"
+        return "the parameters of call= must be the class and then the arguments of a sample"
     if function is None or call is not None:
         return ""
     separate = sample.subject.defines("setup_context")
     with_ctx, without = (refused(error, function.forward, *ctx, *args) is not None for ctx in ((None,), ()))
     if separate and without and not with_ctx and _names_ctx(function.forward):
-        return "forward takes ctx: where setup_context is overridden, PyTorch calls forward without it"
+        return "forward takes ctx, but PyTorch calls it without ctx if setup_context is overridden"
     # With a ctx among its parameters, there is one value too many.
     if not separate and with_ctx and not without and not _names_ctx(function.forward):
-        return "forward takes no ctx: PyTorch hands it ctx first, unless setup_context is overridden"
+        return "forward takes no ctx, but PyTorch passes ctx first unless setup_context is overridden"
     if separate and refused(error, function.setup_context, None, args, None):
-        return "a setup_context with other parameters than ctx, inputs and output"
+        return "the parameters of setup_context must be ctx, inputs and output"
     is_refused = without if separate else with_ctx
     if is_refused and sample.subject.spec not in {"Function", "Collective"}:
-        return f"it takes other arguments than {sample.subject.spec}: where that is meant, let call= make the call"
+        return f"it takes other arguments than {sample.subject.spec}; if that is intended, make the call in call="
     return ""
 
 

@@ -29,7 +29,7 @@ from conformance.kit.world import World
 
 @clause("Function.backward.accepts")
 def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> None:
-    """Backward has room for ctx and as many values as forward had outputs."""
+    """Backward accepts ctx and as many values as forward had outputs."""
     looks = look_at(subject, world)
     for name, call in named_calls(looks, ".backward"):
         for refused in call.refused:
@@ -39,7 +39,7 @@ def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> N
 
 @clause("Function.backward.count")
 def test_one_value_for_each_input(subject: Subject, world: World) -> None:
-    """Backward returns as many values as forward had inputs; further Nones do no harm."""
+    """Backward returns as many values as forward had inputs; extra Nones are accepted."""
     for name, call, backward in backwards(look_at(subject, world)):
         expect.that(not isinstance(backward.returned, list), f"{name}: a value, or a tuple of values", "a list")
         actual, expected = many(backward.returned), len(call.inputs)
@@ -50,11 +50,11 @@ def test_one_value_for_each_input(subject: Subject, world: World) -> None:
 
 @clause("Function.backward.grads-untouched")
 def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> None:
-    """The gradients handed to backward hold the same values afterwards, in any dtype, of longer samples too."""
+    """Incoming gradients have the same values after backward, in any dtype, and for longer samples too."""
     need_backward(subject)
     looks = look_at(subject, world, derived=True)
     seen = any(look.cotangents or any(call.backwards for call in look.witness.calls) for look in looks)
-    need(any(world.exchange(seen)), "no backward came to its end")
+    need(any(world.exchange(seen)), "no backward completed")
     calls = named_calls(looks, ".backward")
     changing = [(name, call, each) for name, call in calls for each in call.backwards if each.changed]
     if any(world.exchange(bool(changing))) and dist.is_initialized():
@@ -68,7 +68,7 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
                 raise Deviation(
                     f"gradient of output {index}, {look.sample.label}, after backward",
                     changed,
-                    f"{handed_in}, as it was handed in",
+                    f"{handed_in}, unchanged",
                     _how_changed(look.sample, after, world),
                 )
     for name, _, backward in changing:
@@ -77,16 +77,16 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
 
 
 def _how_changed(sample: SampleCall, gradient: torch.Tensor, world: World) -> str:
-    """Tell an operation in place on the gradient, which makes a new version of it, from what autograd does not see."""
+    """Distinguish an in-place operation, which gives the gradient a new version, from unnoticed changes."""
     if gradient._version:
-        return "backward works in place on the gradient"
+        return "backward changes the gradient in place"
     # A call more on one rank would wait for the others.
     return unseen_change(partial(differentiate, sample)) if world.size == 1 else ""
 
 
 @clause("Function.backward.any-layout")
 def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, world: World) -> None:
-    """Gradients expanded, transposed, sliced, cut out or with channels last give what others give."""
+    """Incoming gradients expanded, transposed, sliced, cut out or channels-last give the same as contiguous ones."""
     tried = 0
     given = [sample for sample, _ in differentiated(subject, world)]
     for probe in [Probe(world, sample) for sample in (*given, *_in_other_precisions(given))]:
@@ -96,7 +96,7 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
         another = sample.run()
         is_drawn = not all(map(same_values, probe.gradients, another.filled(another.gradients(plain, seed=2))))
         if any(world.exchange(is_drawn)):  # be it by one rank alone
-            raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
+            raise NotApplicable("backward draws random numbers that depend on the layout")
         precision = working_epsilon(sample, world)
         for layout, arrange in GRADIENT_LAYOUTS.items():
             odd = [arrange(cotangent.clone()) for cotangent in plain]
@@ -117,7 +117,7 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
 
 
 def _in_other_precisions(given: list[SampleCall]) -> Iterator[SampleCall]:
-    """The samples in single and in double precision, if the subject takes them so, there and back."""
+    """Return the samples in single and in double precision, if forward and backward accept them."""
     for sample, dtype in product(given, (torch.float32, torch.float64)):
         derived = in_dtype(sample, dtype)
         if derived is None:
@@ -134,7 +134,7 @@ def _in_other_precisions(given: list[SampleCall]) -> Iterator[SampleCall]:
 def test_a_second_backward_gives_the_same(probe: Probe) -> None:
     """With retain_graph=True a second backward pass gives the gradients of the first."""
     is_freed = getattr(probe.sample.subject.function, "clear_saved_tensors_on_access", False)
-    need(not is_freed, "the class asks for its saved tensors to be freed as they are read")
+    need(not is_freed, "the class frees its saved tensors as they are read")
     run, how = probe.sample.run(), "of a second backward pass over a retained graph"
     run.gradients(probe.cotangents, retain_graph=True)
     with expect.no_error(f"gradients of {probe.label} {how}", "the gradients of the first"):

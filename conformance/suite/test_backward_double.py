@@ -1,4 +1,4 @@
-"""Differentiating the gradient again: right, or refused."""
+"""The second derivative is right, or computing it raises an error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from conformance.kit.probe import Probe
 from conformance.kit.variations.transforms import is_refused, vjp
 
 WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
-REPEATED = "the gradient is wrong, and the second derivative is made with it; see Function.backward.gradient"
+REPEATED = "the gradient itself is wrong, and the second derivative uses it; see Function.backward.gradient"
 
 
 @clause("Function.backward.double")
 def test_second_derivative_is_right_or_refused(probe: Probe) -> None:
-    """Differentiating the gradient again raises, or gives what differences of the gradient say."""
+    """Differentiating the gradient again agrees with finite differences of the gradient, or raises an error."""
     subject, sample, world = probe.sample.subject, in_double(probe.sample), probe.world
-    need(not subject.is_typed, "its types say what a second derivative is, and Collective.backward.twice judges it")
+    need(not subject.is_typed, "its SPMD types define the second derivative, and Collective.backward.twice judges it")
     first = len(probe.gradients)  # what raises here refuses the first derivative, and that is an error
     need(not any(world.exchange(bool(probe.plain.changes("gradient")))), WRITTEN)
     gradient = vjp(sample, world)
@@ -35,7 +35,7 @@ def test_second_derivative_is_right_or_refused(probe: Probe) -> None:
         need(not _goes_through_a_wrong_gradient(probe, sample, gradient), REPEATED)
         error.likely = _collectives_in_backward(probe) or error.likely
         raise
-    need(any(told.values()), "not smooth enough near the sample for differences to tell a second derivative")
+    need(any(told.values()), "not smooth enough near the sample to measure a second derivative by finite differences")
 
 
 def _goes_through_a_wrong_gradient(probe: Probe, sample: SampleCall, gradient: SampleCall) -> bool:

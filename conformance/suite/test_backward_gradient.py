@@ -29,7 +29,7 @@ from conformance.kit.variations.variants import OWN, draws, farthest, moved_apar
 from conformance.kit.world import World
 
 #: What a gradient in a leaf may come from that is not added up once.
-MEDDLED = "backward writes grad itself, as an inner backward pass does, or returns what it finds there"
+MEDDLED = "backward writes to .grad itself, as an inner backward pass does, or returns a tensor that it found there"
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
 #: Relative tolerance between gradients that should agree: wide, since errors are searched, not imprecision.
@@ -63,7 +63,7 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
 
 
 def _expect_recorded(runs: list[Run]) -> None:
-    """Expect results that autograd goes on with."""
+    """Assert that autograd can continue from the results."""
     for run in runs:
         for place, output in zip(run.places, run.outputs, strict=True):
             expect.that(
@@ -76,7 +76,7 @@ def _expect_recorded(runs: list[Run]) -> None:
 
 @clause("Function.backward.gradient")
 def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
-    """The gradient of every input is what the subject's formula says, given the same random numbers."""
+    """The gradient of every input equals the subject's formula, with the same random numbers."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "declared", "no formula is declared: the gradient is judged by differences")
     for sample, run in differentiated(subject, world):
@@ -93,7 +93,7 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
 
 @clause("Function.backward.gradient")
 def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World) -> None:
-    """A loss scaled up scales every gradient; the gradients for each output alone add up to those for all."""
+    """A scaled loss scales every gradient, and the gradients of single outputs add up to the gradient of all."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     tried = 0
@@ -134,7 +134,7 @@ def test_gradient_is_added_to_the_one_that_is_there(subject: Subject, world: Wor
             right = held.get(at, torch.zeros_like(run.leaves[at])) + (0 if gradient is None else dense(gradient))
             what = f"grad of {sample.name(at)}, a leaf, after a backward pass; it held {before} before"
             expect.close(torch.zeros_like(right) if one is None else dense(one), right.detach(), what, likely=MEDDLED)
-    need(tried, "it draws random numbers, or takes no leaves that require grad and are strided")
+    need(tried, "it draws random numbers, or accepts no strided leaves that require grad")
 
 
 def _accumulated(
@@ -165,4 +165,4 @@ def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tenso
     gap, place = farthest(actual, right)
     name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"
     one, other = expect.shown_apart(actual[place], right[place])
-    expect.that(gap <= NEAR, name, one, f"{other}: a gradient is linear in the incoming ones")
+    expect.that(gap <= NEAR, name, one, f"{other}, because a gradient is linear in the incoming gradients")

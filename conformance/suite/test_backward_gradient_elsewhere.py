@@ -20,9 +20,9 @@ from conformance.kit.variations.variants import steady, with_number
 from conformance.kit.world import World
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
-DIVIDED = "backward divides by what may be zero, or takes its logarithm"
-GUARDED = "backward takes a zero for a case of its own, as a guard against dividing by it does"
-LEFT_RANGE = "backward computes what leaves the range of the dtype, such as an exponential, where forward does not"
+DIVIDED = "backward divides by a value that may be zero, or takes its logarithm"
+GUARDED = "backward handles zero as a special case, for example to guard against division by zero"
+LEFT_RANGE = "backward computes a value outside the range of the dtype, such as an exponential; forward does not"
 
 
 @clause("Function.backward.gradient")
@@ -31,7 +31,7 @@ def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(0.0, sample, world, DIVIDED) for sample in found]
-    need(any(taken), "it takes no sample with a zero")
+    need(any(taken), "it accepts no sample with a zero")
 
 
 @clause("Function.backward.gradient")
@@ -40,7 +40,7 @@ def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
 
     Where results grow evenly with an input, gradients of zero may be meant: weights that are pruned stay so.
     """
-    need(world.size == 1, "checked on one rank only: an element is moved by itself")
+    need(world.size == 1, "checked on one rank only: a single element is changed")
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     right = [one for one in found if world.try_call(expect_derivative, one, world, is_explained=False) is not None]
@@ -54,11 +54,11 @@ def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
             if here and there and there[0]:
                 what, actual, expected = here
                 raise Deviation(what, actual, expected, GUARDED)
-    need(taken, "it takes no sample with a zero")
+    need(taken, "it accepts no sample with a zero")
 
 
 def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ...] | None:
-    """Say what is wrong with the gradient of an input's zero; empty if nothing is."""
+    """Describe a wrong gradient at a zero of an input; empty if it is right."""
     here = sample.run()
     gradient = _by_place(here, world)[at]
     zero = with_number(sample, at, gradient, 0.0)
@@ -118,7 +118,7 @@ def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, dict[int, to
 
 
 def _expect_finite(world: World, run: Run, at: int, gradient: torch.Tensor | None, cause: str) -> None:
-    """Expect a gradient of finite numbers, unless differences tell no derivative where it has none."""
+    """Assert that a gradient is finite, except in places where differences find no derivative either."""
     value = run.sample.values[at].detach()
     wrong = _first_not_finite(gradient) if gradient is not None and is_strided(value) else None
     if not any(world.exchange(wrong is not None)):

@@ -28,14 +28,14 @@ from conformance.kit.world import World
 
 #: How many inputs are moved, one at a time.
 MOVED = 4
-NO_OTHERS = "forward refuses other numbers than those of the sample"
-KEPT = "backward reads what the last forward left on the class or in its module, and not its own call's"
-BY_IDENTITY = "something is kept by the tensor's address or on the tensor, and found again"
+NO_OTHERS = "forward accepts no other numbers than those of the sample"
+KEPT = "backward reads values of the last forward, kept on the class or in its module, instead of its own call's"
+BY_IDENTITY = "a value is cached by the tensor's address or on the tensor, and used again"
 
 
 @clause("Function.forward.calls-independent")
 def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
-    """Two calls that differ in shapes, numbers or flags, both forwards first, give what each gives alone."""
+    """Two calls that differ in shapes, numbers or flags, both forwards first, give the same as each alone."""
     compared = 0
     for one, other in _pairs(subject, world):
         pair = (one, other)
@@ -53,7 +53,7 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
                 among = f"{pair[index].label}, {'first' if order[0] == index else 'second'} of two backwards"
                 for name, actual, right in zip(names(runs[index]), together[index], alone[index], strict=True):
                     expect.close(actual, right, f"{name} of {among} after two forwards that differ")
-    need(compared, "one sample, from which no other one could be derived")
+    need(compared, "there is one sample, and no other could be derived from it")
 
 
 def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleCall]]:
@@ -117,7 +117,7 @@ def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
 
 
 def _with_smaller_numbers(sample: SampleCall, world: World) -> SampleCall | None:
-    """The sample with smaller numbers, or turned around if those are refused; None if both are."""
+    """Return the sample with smaller numbers, or with reversed ones if those raise an error; None if both do."""
     values = {at: sample.values[at].detach() for at in sample.active}
     others = [{at: value * 0.75 for at, value in values.items()}]
     if all(map(is_strided, values.values())):
@@ -129,7 +129,7 @@ def _with_smaller_numbers(sample: SampleCall, world: World) -> SampleCall | None
 
 @clause("Function.forward.calls-independent")
 def test_a_gradient_survives_the_next_backward(probe: Probe) -> None:
-    """A gradient that was handed out keeps its values when another call is differentiated with other gradients."""
+    """A gradient that was returned keeps its values when another call is differentiated with other gradients."""
     first, second = (probe.sample.run() for _ in range(2))
     held = first.gradients(first.cotangents(probe.world))
     before = [None if gradient is None else gradient.detach().clone() for gradient in held]
@@ -146,10 +146,10 @@ def test_a_gradient_survives_the_next_backward(probe: Probe) -> None:
 
 @clause("Function.forward.calls-independent")
 def test_a_tensor_with_new_values_is_read_again(probe: Probe) -> None:
-    """Called again with the same tensors after they were changed in place, it gives what new tensors give."""
+    """Called again with the same tensors, changed in place, it gives the same as for new tensors."""
     sample, world = probe.sample, probe.world
     numbers = {at: sample.values[at].detach() * 0.75 for at in sample.active}
-    moved = probe.unless_refused("it takes no other numbers", meant, sample, numbers)
+    moved = probe.unless_refused("it accepts no other numbers", meant, sample, numbers)
     need(not probe.draws, "it draws random numbers")
     again = probe.unless_refused("it works in place", _again, sample, moved, world)
     run = moved.run()
@@ -181,8 +181,8 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
 
     It may be the same if forward is linear. Elsewhere it was made of what an earlier call kept.
     """
-    need(world.size == 1, "checked on one rank only: what a call keeps, it keeps on each")
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
+    need(world.size == 1, "checked on one rank only: a call caches the same on each")
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
     compared = 0
     for given, _ in differentiated(subject, world):
         if draws(given, world):
@@ -206,10 +206,10 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
                     raise Deviation(
                         f"gradient of {sample.name(at)} after a call with other numbers in {sample.name(place)}",
                         f"{expect.shown(gradient)}, as in the earlier call",
-                        "another one, as differences of forward show",
-                        "something is kept from an earlier call and read again",
+                        "another gradient, as differences of forward show",
+                        "a value is cached in an earlier call and used again",
                     )
-    need(compared, "it draws random numbers, or takes no other ones")
+    need(compared, "it draws random numbers, or accepts no other numbers")
 
 
 def _is_its_own(

@@ -16,9 +16,9 @@ WAY = partial(checkpoint, use_reentrant=False)
 
 @clause("Function.checkpoint.agrees")
 def test_gradients_are_the_same_where_forward_runs_again_later(probe: Probe) -> None:
-    """In a checkpoint that is not reentrant gradients are the same, or an error comes."""
+    """In a non-reentrant checkpoint gradients are the same, or an error is raised."""
     need_repeatable(probe.sample, probe.world)
     inside = by_way_of(probe.sample, WAY)
     given = probe.cotangents
-    actual = probe.unless_refused("it is refused under checkpoint", lambda: inside.run().gradients(given))
+    actual = probe.unless_refused("it raises an error under checkpoint", lambda: inside.run().gradients(given))
     probe.expect_gradients(actual, "in a checkpoint")

@@ -47,7 +47,7 @@ def test_ranks_may_use_different_results(subject: Subject, world: World) -> None
         need_right_gradient(claim, world)
         for losses in _partial_losses(signature, look, world):
             _gradients_by(claim, signature, losses[world.rank], world)
-    need(tried, "it returns no more than one tensor that has a gradient")
+    need(tried, "it returns at most one tensor that has a gradient")
 
 
 def _partial_losses(signature: Signature, look: Observation, world: World) -> Iterator[list[tuple[int, ...]]]:
@@ -84,15 +84,15 @@ def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world
 @clause("Collective.backward.twice")
 @ranks(2, 3)
 def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
-    """The gradient, as a collective with types of its own, has the right gradient for these; or all ranks refuse."""
+    """As a collective with its own types, the gradient has the right gradient, or all ranks raise an error."""
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
         asked = [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
         need(look.differentiable, "no result has a gradient")
-        need(not claim.call.is_declared, "its gradient is a declared one, and what its derivative is nothing says")
+        need(not claim.call.is_declared, "its gradient is a declared one, and nothing states its derivative")
         need_right_gradient(claim, world)
-        need(_one_shape_each(look), "a result has other shapes on other ranks")
+        need(_one_shape_each(look), "a result has different shapes on different ranks")
         drawn, call = _incoming(look, world), claim.call.along_two()
         run = _gradient(call, asked, look, drawn)
         samples = [*all_ranks(world).agreed(call.samples()), *(call.shrunk(g).requires_grad_() for g in drawn)]
@@ -102,7 +102,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         found = kept_of(all_ranks(world), run, samples, len(asked), call.precision, choices)
         if not any(finding.kept for finding in found):
             raise Deviation(
-                f"differentiating the gradient of {claim.call.label} gives wrong numbers, which no error announced: "
+                f"differentiating the gradient of {claim.call.label} gives wrong numbers without an error: "
                 "with the gradients that come in as its last arguments "
                 f"it is {found[0].signature}, and {call.told(found[0].why)}",
                 likely=_collectives_in_backward(call, run, samples),
@@ -169,7 +169,7 @@ def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool
         if not refusing or "" not in everywhere:
             return "" not in everywhere
     actual = f"rank {refusing[0]}, not rank {everywhere.index('')}: {everywhere[refusing[0]]}"
-    raise Deviation("ranks that refuse a second derivative", actual, "all or none")
+    raise Deviation("ranks that raise an error for the second derivative", actual, "all or none")
 
 
 def _refusal(run: Run, samples: Sequence[torch.Tensor]) -> str:

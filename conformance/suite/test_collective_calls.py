@@ -37,7 +37,7 @@ from conformance.kit.world import World
 Data = Callable[[torch.Tensor], torch.Tensor]
 #: The expected gradient on one rank; if it is wrong among several too, that is reported once.
 AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
-ENDED = "simulated ranks end a collective where it starts"
+ENDED = "on simulated ranks a collective ends when it starts"
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")
 #: Data that a Function might decide by, as arguments or as the gradients that come in.
@@ -112,7 +112,7 @@ def _incoming(
 @ranks(2, 3)
 @deadline(10)
 def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
-    """If one rank comes late, the others wait for it before they return; arguments may be overwritten then."""
+    """If one rank is late, the others wait for it before they return; afterwards arguments may be overwritten."""
     for claim in claims(subject, world):
         _, results, _ = results_with_late(claim, None, world)
         settle(world)
@@ -146,7 +146,7 @@ def _expect_same(
             raise Deviation(
                 f"result {at} of {claim.call.label} on rank {rank} of {world.size}, {what}",
                 expect.shown(actual[at]) if rank == world.rank else "something else",
-                expect.shown(expected[at]) if rank == world.rank else "what it has in the end",
+                expect.shown(expected[at]) if rank == world.rank else "its final value",
                 likely,
             )
 
@@ -154,7 +154,7 @@ def _expect_same(
 @clause("Collective.forward.types")
 @ranks(2)
 def test_what_is_under_way_in_forward_is_left_alone(subject: Subject, world: World) -> None:
-    """No tensor that was given to a collective is changed before its wait()."""
+    """No tensor passed to a collective is changed before its wait()."""
     need(not is_simulated(world.backend), ENDED)
     need_types(subject, world)
     for claim in claims(subject, world):
@@ -166,13 +166,13 @@ def test_what_is_under_way_in_forward_is_left_alone(subject: Subject, world: Wor
 @clause("Collective.backward.gradient")
 @ranks(2)
 def test_what_is_under_way_in_backward_is_left_alone(subject: Subject, world: World) -> None:
-    """No tensor that was given to a collective is changed before its wait(), in backward."""
+    """In backward, no tensor passed to a collective is changed before its wait()."""
     need(not is_simulated(world.backend), ENDED)
     for claim in claims(subject, world):
         signature_of(claim)
         with changed_under_way() as changed:
             results_with_late(claim, None, world)
-        need(not any(world.exchange(bool(changed))), "forward does that already; see Collective.forward.types")
+        need(not any(world.exchange(bool(changed))), "forward already does; see Collective.forward.types")
         with changed_under_way() as changed:
             gradients_with_late(claim, None, world)
         _expect_left_alone(changed, f"backward of {claim.call.label}", world)
@@ -182,9 +182,9 @@ def _expect_left_alone(changed: Sequence[str], where: str, world: World) -> None
     found: list[str] = next(filter(None, world.exchange(list(changed))), [])
     if found:
         raise Deviation(
-            f"a tensor that {found[0]} was given, in the {where}",
+            f"a tensor passed to {found[0]}, in the {where}",
             "changed between the start of the collective and its wait()",
-            "left alone until then: the collective may be reading it, or writing to it",
+            "unchanged until then: the collective may be reading it or writing to it",
         )
 
 
@@ -192,7 +192,7 @@ def _expect_left_alone(changed: Sequence[str], where: str, world: World) -> None
 @ranks(2, 3)
 @deadline(10)
 def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
-    """If one rank comes late to backward, the others wait for it before they return their gradients."""
+    """If one rank is late in backward, the others wait for it before they return their gradients."""
     tried = False
     for claim in claims(subject, world):
         _, expected = gradients_with_late(claim, None, world)
@@ -206,9 +206,9 @@ def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
                     at = fine.index(False)
                     raise Deviation(
                         f"the gradient of argument {at} of {claim.call.label} on rank {rank} of {world.size}, read at "
-                        f"once where rank {late} comes late to backward",
+                        f"once, rank {late} being late in backward",
                         expect.shown(at_once[at]) if rank == world.rank else "something else",
-                        expect.shown(expected[at]) if rank == world.rank else "what it is where no rank is late",
+                        expect.shown(expected[at]) if rank == world.rank else "the value if no rank is late",
                         WAIT_IN_BACKWARD if settled else "",
                     )
     need(tried, "no argument has a gradient")

@@ -29,11 +29,11 @@ from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import Ranks, cotangent
 from conformance.kit.world import World
 
-NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
+NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
 #: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
-OVERWRITTEN = "the group is kept where the next call overwrites it: keep it on ctx"
-IN_ONE_GROUP = "two calls in one group disturb each other too; see Function.forward.calls-independent"
+OVERWRITTEN = "the group is stored where the next call overwrites it: store it on ctx"
+IN_ONE_GROUP = "two calls in one group interfere too; see Function.forward.calls-independent"
 
 
 @clause("Collective.group.subgroup")
@@ -41,7 +41,7 @@ IN_ONE_GROUP = "two calls in one group disturb each other too; see Function.forw
 @cases(kind=["without rank 0", "with a gap", "in another order"])
 @deadline(10)
 def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
-    """A group gives what the first ranks of the world give in its place, and its gradients keep the types."""
+    """A group gives the same as the first ranks of the world would in its place, and its gradients keep the types."""
     members = _members(kind, world.size)
     need(members, "needs three ranks")
     need_judged_on(subject, len(members))
@@ -98,7 +98,7 @@ def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
 
 
 def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
-    """Say what is wrong with the gradients in a group."""
+    """Describe wrong gradients in a group."""
     call = claim.call.along_two()
     run, samples = call.in_group(group), members.agreed(call.samples())
     signature = in_smaller_group(claim, len(run(by_types(samples, signature_of(claim), members.rank))))
@@ -140,7 +140,7 @@ def _near(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
 @ranks(2, 3)
 @deadline(10)
 def test_two_groups_at_once(subject: Subject, world: World) -> None:
-    """A call among all ranks and one in a group of this rank alone, with backward later, are as one after the other."""
+    """A call in the world and one in a group of this rank only give the same as one after the other."""
     need_judged_on(subject, 1)
     for claim in claims(subject, world):
         need(claim.call.takes_a_group, NO_GROUP)
@@ -148,7 +148,7 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
         mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
         alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]
         run = claim.call.in_group(alone)
-        need(world.try_call(run, mine) is not None, "it refuses a group of one rank")
+        need(world.try_call(run, mine) is not None, "it raises an error in a group of one rank")
         if may_count_ranks(claim, world):
             need(world.try_call(forth_and_back, run, mine) is not None, OF_AS_MANY)
         groups = [world_group(), alone]

@@ -62,7 +62,7 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
                         f"{contiguous}, as where they are contiguous",
                     )
             world.known.pop(SPOILED)
-    need(tried, "no result has a gradient that could lie otherwise")
+    need(tried, "no result has a gradient that could have another layout")
 
 
 def _cotangents(
@@ -117,7 +117,7 @@ def _far(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
 )
 @deadline(10)
 def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) -> None:
-    """Arguments laid out otherwise give what they give when contiguous, or are refused on every rank."""
+    """Arguments in another layout give the same as contiguous ones, or raise an error on every rank."""
     tried = False
     for claim in claims(subject, world):
         mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
@@ -128,7 +128,7 @@ def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) ->
             continue
         exact = [other.contiguous() if shares_elements(other) else x for x, other in zip(exact, strange, strict=True)]
         tried |= _expect_same_or_refused(claim, exact, strange, layout, world)
-    need(tried, "no argument has elements that could lie otherwise, or it writes into those that it would share")
+    need(tried, "no argument could have another layout, or it writes to elements that would share memory")
 
 
 def _expect_same_or_refused(
@@ -144,7 +144,7 @@ def _expect_same_or_refused(
     said = world.exchange(isinstance(actual, Exception))
     what = f"{claim.call.label} with arguments that are {layout}"
     if any(said) and not all(said):
-        raise Deviation(f"ranks that refuse {what}", f"rank {said.index(True)} alone", "all, or none")
+        raise Deviation(f"ranks that raise an error for {what}", f"rank {said.index(True)} alone", "all, or none")
     if not any(said) and not _is_same(what, actual, expected, world):
         return True  # the ranks that it is wrong on say so
     world.known.pop(SPOILED)

@@ -34,7 +34,7 @@ def test_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
         for claim, signature in found
         if not claim.ranks_that_differ() and not wrong_gradient(claim, world)
     ]
-    need(right, "the samples themselves are wrong, and other tests say so")
+    need(right, "the gradient is already wrong for the samples, which other tests report")
     tried = False
     for claim, signature in right:
         longer = _longer(claim, signature, world)
@@ -45,7 +45,7 @@ def test_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
         why = f"result {differing[0]} is not the same on all ranks" if differing else wrong_gradient(longer, world)
         if why:
             raise Deviation(f"{signature} is not kept with {longer.call.label}: {why}")
-    need(tried, "it takes no longer tensors, or passes what may be tied to the sizes")
+    need(tried, "it accepts no longer tensors, or its samples contain values that may depend on the sizes")
 
 
 @clause("Collective.backward.types")
@@ -70,7 +70,7 @@ def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> No
                 compared += 1
                 what = f"argument {at} of {claim.call.label}, made longer, of type {signature.arguments[at].value}"
                 expect.equal(one, first, f"the gradient of {what}, on rank {rank} and on rank 0, bit for bit")
-    need(compared, "no argument is of type I or P, or longer tensors are refused or have a wrong gradient")
+    need(compared, "no argument has type I or P, or longer tensors raise an error or have a wrong gradient")
 
 
 def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
@@ -90,7 +90,7 @@ def _lengthened(claim: Claim, world: World) -> TensorCall | None:
 
 
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
-    """Return the same claim about longer tensors; None if they are refused."""
+    """Return the same claim about longer tensors; None if they raise an error."""
     call = _lengthened(claim, world)
     if call is None or world.try_call(_along_directions, call, signature, world) is None:
         return None

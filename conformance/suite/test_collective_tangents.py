@@ -1,4 +1,4 @@
-"""Collective, forward mode: tangents, all ranks taken together."""
+"""Collective, forward mode: tangents of all ranks together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None
         actual = tangents(claim.call.in_group(world_group()), mine, moving)
         for at in look.differentiable:
             agreed += _agrees(claim, mine, moving, at, actual[at], world)
-    need(agreed, "not smooth enough near any sample for differences to tell a derivative")
+    need(agreed, "not smooth enough near any sample to measure a derivative by finite differences")
 
 
 def _agrees(

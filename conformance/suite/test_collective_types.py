@@ -1,4 +1,4 @@
-"""Collective: the types of a signature are kept, in values and in gradients, all ranks taken together."""
+"""Collective: values and gradients of all ranks together keep the types of a signature."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
 NEAR = 64
-ROUNDED = "rounding alone: ranks compute it in different orders; let one rank compute it, or all in one order"
+ROUNDED = "rounding only: ranks compute it in different orders; let one rank compute it, or all in the same order"
 
 
 @clause("Collective.forward.types")
@@ -66,7 +66,7 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
     need_types(subject, world)
     for claim in claims(subject, world):
         _expect_alike(claim, "", world)
-        _expect_alike(_read_at_once(claim, world), f", read at once where rank {world.size - 1} comes late", world)
+        _expect_alike(_read_at_once(claim, world), f", read at once, rank {world.size - 1} being late", world)
 
 
 def _expect_alike(claim: Claim, when: str, world: World) -> None:
@@ -111,11 +111,11 @@ def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
             broken = _told_apart(claim, signature, claim.look.results, others)
             if broken:
                 raise Deviation(*broken, likely=_if_not_waited_for(claim, world))
-    need(tried, "no argument is of type P")
+    need(tried, "no argument has type P")
 
 
 def _if_not_waited_for(claim: Claim, world: World) -> str:
-    """Say what to do if results were only not ready yet; empty if that is not the cause."""
+    """Return the advice for results that were only not ready yet; empty if that is not the cause."""
     return WAIT_IN_FORWARD if are_results_left_behind(claim, world) else ""
 
 
@@ -141,7 +141,7 @@ def _told_apart(
             if not torch.allclose(actual, expected, rtol=0, atol=near):
                 return (
                     f"result {result} of {claim.call.label} {where}, after the ranks' shares of an argument of type P "
-                    "were dealt out anew with the same sum",
+                    "were changed without changing their sum",
                     shown(actual),
                     f"{shown(expected)}, as before",
                 )
@@ -160,7 +160,7 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
     """Every gradient is the one that differences over all ranks give for its types."""
     for at, claim in enumerate(claims(subject, world, dtype)):
         if claim.signature is None:
-            raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
+            raise Deviation(f"signatures that {claim.call.label} keeps", "none", "at least one; give it with types=")
         need(not claim.ranks_that_differ(), "results do not have their types; see Collective.forward.types")
         why = wrong_gradient(claim, world)
         need_sums(why)
@@ -169,7 +169,7 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
 
 
 def _in_double(claim: Claim, exact: Claim, world: World) -> tuple[Claim, str] | None:
-    """Judge the same claim in double precision, and say what is wrong there: coarse numbers fit too many claims."""
+    """Judge the same claim in double precision and describe the error there: low precision fits too many claims."""
     if claim.call.dtype == exact.call.dtype or claim.signature != exact.signature or exact.ranks_that_differ():
         return None
     why = wrong_gradient(exact, world)
@@ -204,7 +204,7 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
                     tried = True
                     what = f"argument {at} of {claim.call.label}"
                     _alike([rank[at] for rank in everyones], what, signature.arguments[at])
-    need(tried, "no argument is of type I or P")
+    need(tried, "no argument has type I or P")
 
 
 def _alike(gradients: Sequence[torch.Tensor | None], what: str, kind: Type) -> None:

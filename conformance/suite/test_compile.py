@@ -18,7 +18,7 @@ from conformance.kit.world import World
 
 @clause("Function.compile.agrees")
 def test_compiled_it_gives_the_same(subject: Subject, world: World) -> str:
-    """Compiled, it gives the results and gradients of eager mode, for a second shape too, or an error comes."""
+    """Compiled, it gives the results and gradients of eager mode, for a second shape too, or an error is raised."""
     compared, refused = 0, []
     with compiling():
         inside = compiled(subject)
@@ -35,9 +35,9 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> str:
                 _like_eager(sample, *found, right, right.filled(given), any(gradient is not None for gradient in given))
             except Deviation:
                 wrong = [call for call in _of_its_kind(sample) if is_wrong(world, call)]
-                need(not wrong, f"PyTorch compiles no such Function rightly: {', '.join(wrong)}")
+                need(not wrong, f"PyTorch compiles such Functions wrongly: {', '.join(wrong)}")
                 raise
-    need(compared, "the compiler refuses it")
+    need(compared, "the compiler raises an error")
     return f"compiled, the call raises with {', '.join(refused)}" if refused else ""
 
 
@@ -75,7 +75,7 @@ def _of_its_kind(sample: SampleCall) -> list[str]:
 
 
 def _steady(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples, and each one made longer if the subject takes that."""
+    """Return the samples, and each with longer tensors if the subject accepts that."""
     found = []
     for sample, _ in differentiated(subject, world):
         if draws(sample, world) or works_in_place(sample, world):
@@ -83,7 +83,7 @@ def _steady(subject: Subject, world: World) -> list[SampleCall]:
         other = longer(sample, world)
         takes_it = other is not None and world.try_call(draws, other, world) is False
         found += [sample, other] if other is not None and takes_it else [sample]
-    need(found, "it draws random numbers, or works in place, where PyTorch itself loses gradients")
+    need(found, "it draws random numbers, or works in place, for which PyTorch itself loses gradients")
     return found
 
 

@@ -20,8 +20,8 @@ from conformance.kit.world import World
 
 #: Relative tolerance between a device and the CPU: wide, since errors are searched, not imprecision.
 NEAR, NEAR_IN_HALF = 0.01, 0.5
-LATE = "it reads what the device has not computed yet: wait for the stream, or do not compute in another one"
-STREAM = "it computes in the default stream, which does not wait for the caller's"
+LATE = "it reads values that the device has not computed yet: wait for the stream, or do not compute in another one"
+STREAM = "it computes in the default stream, which does not wait for the caller's stream"
 
 Result = tuple[str, torch.Tensor]
 
@@ -30,7 +30,7 @@ Result = tuple[str, torch.Tensor]
 def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> None:
     """A call on an accelerator gives the numbers that the same call gives on the CPU."""
     need(world.device != "cpu", "the run is on the CPU")
-    need(not subject.gathers, "its process group moves no tensors of the CPU")
+    need(not subject.gathers, "its process group cannot move tensors of the CPU")
     there = replace(world, device="cpu")
     compared = 0
     for sample in active_samples(subject, world):
@@ -47,8 +47,8 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
 
 @clause("Function.forward.device")
 def test_same_in_another_stream(subject: Subject, world: World) -> None:
-    """A call in a stream of its own, whose inputs are made there, gives what it gives in the default stream."""
-    need(world.device != "cpu", "accelerators alone have streams")
+    """A call in another stream, which also makes the inputs, gives the same as in the default stream."""
+    need(world.device != "cpu", "only accelerators have streams")
     for sample in every_sample(subject, world):
         right = list(_results(sample, world))
         outer, stream = torch.accelerator.current_stream(world.device), torch.Stream(world.device)

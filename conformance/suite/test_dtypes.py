@@ -29,7 +29,7 @@ from conformance.kit.world import World
 @clause("Function.backward.gradient")
 @cases(dtype=["float32", "float16", "bfloat16"])
 def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
-    """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
+    """In other dtypes that the subject accepts, the gradient is the one in double precision, up to rounding."""
     kind, found, tried = getattr(torch, dtype), [], 0
     for sample in steady(subject, world):
         low = in_dtype(sample, kind)
@@ -37,7 +37,7 @@ def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -
             continue
         tried += 1
         found.append(everywhere(sample, world, lambda point: _by_dtype(point, world, kind)))
-    need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
+    need(tried, f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already")
     for wrong in filter(None, found):
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
         raise Deviation(f"{wrong} in double precision at the same values", actual, right)
@@ -61,7 +61,7 @@ def _both(low: SampleCall, world: World) -> Found | None:
 def _in_double(high: SampleCall, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
     run = high.run()
     if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
-        raise ValueError("another result than in the other precision")
+        raise ValueError("results differ between precisions")
     wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
     return run.filled(run.gradients(wide))
 

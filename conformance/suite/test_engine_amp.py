@@ -49,7 +49,7 @@ def _autocast(world: World, dtype: torch.dtype, enabled: bool = True) -> Any:
 @clause("Function.amp.custom-fwd")
 @cases(enabled=[True, False])
 def test_forward_runs_in_the_callers_state(world: World, enabled: bool) -> None:
-    """Without cast_inputs, forward sees autocast as its caller does, and its inputs as they were given."""
+    """Without cast_inputs, forward has its caller's autocast state and unchanged inputs."""
     seen: list[Any] = []
     function = _decorated(world, lambda *tensors: seen.append((_state(world), [one.dtype for one in tensors])))
     x = leaf(world, 1.0).float()

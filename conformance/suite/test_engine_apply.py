@@ -83,18 +83,18 @@ def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_gr
     ]
     for value in returned:
         actual = build(form, lambda x, value=value: value, nothing).apply(x)
-        expect.that(type(actual) is type(value), "PyTorch's apply hands out what forward returned", actual, value)
+        expect.that(type(actual) is type(value), "PyTorch's apply returns what forward returned", actual, value)
         pairs = list(zip(actual, value, strict=False)) if isinstance(value, tuple) else [(actual, value)]
         if isinstance(value, tuple):
-            expect.equal(len(actual), len(value), f"number of values that apply hands out for {expect.shown(value)}")
+            expect.equal(len(actual), len(value), f"number of values that apply returns for {expect.shown(value)}")
         for given, expected in pairs:
             if isinstance(expected, torch.Tensor):
-                expect.equal(given.detach(), expected, "tensor that PyTorch's apply hands out")
+                expect.equal(given.detach(), expected, "tensor that PyTorch's apply returns")
                 expect.equal(given.requires_grad, needs_grad, "whether a result requires grad")
             else:
                 expect.that(
                     given is expected,
-                    "PyTorch's apply hands out a non-tensor as it was",
+                    "PyTorch's apply returns a non-tensor unchanged",
                     given,
                     expected,
                 )

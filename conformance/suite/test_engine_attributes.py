@@ -22,7 +22,7 @@ REFLECTING = {
 @clause("Function.attributes.reflect")
 @cases(form=["combined", "separate"])
 def test_ctx_shows_what_was_asked(world: World, form: str) -> None:
-    """to_save, saved_for_forward, dirty_tensors, non_differentiable are None at first, then what was last given."""
+    """to_save, saved_for_forward, dirty_tensors and non_differentiable are None at first, then the last arguments."""
     x, w = leaf(world, 1.0, 2.0), tensor(world, 3.0, 4.0)
     seen: list[tuple[str, Any, Any]] = []
 
@@ -33,7 +33,7 @@ def test_ctx_shows_what_was_asked(world: World, form: str) -> None:
             "mark_dirty": [(w,)],
             "mark_non_differentiable": [(), (output[0],)],
         }
-        seen.extend((f"{name} before anything was asked", getattr(ctx, name), None) for name in REFLECTING.values())
+        seen.extend((f"{name} before any method was called", getattr(ctx, name), None) for name in REFLECTING.values())
         for method, choices in given.items():
             for tensors in choices:
                 getattr(ctx, method)(*tensors)
@@ -73,7 +73,7 @@ def test_needs_input_grad_can_be_read_early(world: World, form: str) -> None:
         build(form, lambda x, n, y: x * n + y, keep, backward=backward).apply(*arguments).backward()
         early, late = seen[-2:]
         expect.equal(early, (needs[0], False, needs[1]), "PyTorch's ctx.needs_input_grad in the forward pass")
-        expect.equal(late, early, "PyTorch's ctx.needs_input_grad in backward, held against the forward pass")
+        expect.equal(late, early, "PyTorch's ctx.needs_input_grad in backward, compared with the forward pass")
 
 
 @clause("Function.attributes.reflect")
@@ -93,11 +93,9 @@ def test_materialize_grads_can_be_assigned(world: World, form: str, value: bool)
     build(form, lambda x: (x * 2, x + 1), keep, backward=backward).apply(leaf(world, 1.0))[0].backward()
     actual = seen[-1][1]
     if value:
-        expect.equal(actual, tensor(world, 0.0), "gradient of an unused output where materialize_grads was set True")
+        expect.equal(actual, tensor(world, 0.0), "gradient of an unused output after materialize_grads = True")
     else:
-        expect.that(
-            actual is None, "gradient of an unused output where materialize_grads was set False", actual, "None"
-        )
+        expect.that(actual is None, "gradient of an unused output after materialize_grads = False", actual, "None")
 
 
 @clause("Function.attributes.reflect")
@@ -143,7 +141,7 @@ def test_grad_fn_knows_its_place_in_the_graph(world: World, form: str) -> None:
 @clause("Function.attributes.node")
 @cases(form=["combined", "separate"])
 def test_grad_fn_keeps_notes(world: World, form: str) -> None:
-    """Its metadata is a dict of the node's own, which keeps what is put there."""
+    """Each node has its own metadata dict, which keeps its entries."""
     one, other = (_product(form).apply(leaf(world, 2.0), leaf(world, 3.0), 5) for _ in range(2))
     expect.that(isinstance(one.grad_fn.metadata, dict), "PyTorch's grad_fn.metadata is a dict", one.grad_fn.metadata)
     one.grad_fn.metadata["note"] = [1]
@@ -170,7 +168,7 @@ def test_grad_fn_calls_hooks(world: World, form: str) -> None:
     handles = result.grad_fn.register_prehook(prehook), result.grad_fn.register_hook(hook)
     actual = torch.autograd.grad(result, (x, y), tensor(world, 7.0), retain_graph=True)
     expected_calls = [("prehook", 7.0), ("hook", 210.0, 140.0, 70.0)]
-    expect.equal(seen, expected_calls, "what PyTorch handed to the hooks of a grad_fn")
+    expect.equal(seen, expected_calls, "what PyTorch passed to the hooks of a grad_fn")
     expect.equal(torch.cat(actual), tensor(world, 21000.0, 140.0), "gradients that the hooks of a grad_fn made")
     for handle in handles:
         handle.remove()

@@ -33,7 +33,7 @@ def test_without_backward_differentiating_raises(world: World, form: str) -> Non
 @clause("Function.backward.vjp-alias")
 @cases(form=["combined", "separate"])
 def test_vjp_stands_for_backward(world: World, form: str) -> None:
-    """A class with vjp alone is differentiated by vjp: same ctx, same arguments, its values are the gradients."""
+    """A class with vjp only is differentiated by vjp: same ctx, same arguments, and its values are the gradients."""
     calls = []
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
@@ -51,9 +51,9 @@ def test_vjp_stands_for_backward(world: World, form: str) -> None:
     expect.equal(len(calls), 1, "number of times PyTorch called vjp")
     note, grads = calls[0]
     expect.equal(note, "kept", "attribute of ctx in vjp")
-    expect.equal(len(grads), 2, "number of values that PyTorch handed to vjp after ctx")
-    expect.equal(grads[0], weights, "gradient that PyTorch handed to vjp")
-    expect.equal(gradient, tensor(world, 5.0, 100.0), "gradient that PyTorch made of what vjp returned")
+    expect.equal(len(grads), 2, "number of values that PyTorch passed to vjp after ctx")
+    expect.equal(grads[0], weights, "gradient that PyTorch passed to vjp")
+    expect.equal(gradient, tensor(world, 5.0, 100.0), "gradient that PyTorch computed from what vjp returned")
 
 
 @clause("Function.backward.vjp-alias")
@@ -95,9 +95,9 @@ def test_one_gradient_for_one_output(world: World, form: str) -> None:
         result.backward(weights)
         expect.equal(len(calls), 1, "number of times PyTorch called backward")
         ctx, grads = calls[0]
-        expect.that(ctx is result.grad_fn, "PyTorch handed ctx first to backward", ctx, result.grad_fn)
-        expect.equal(len(grads), 1, "number of values that PyTorch handed to backward after ctx")
-        expect.equal(grads[0], weights, "gradient that PyTorch handed to backward")
+        expect.that(ctx is result.grad_fn, "PyTorch passed ctx first to backward", ctx, result.grad_fn)
+        expect.equal(len(grads), 1, "number of values that PyTorch passed to backward after ctx")
+        expect.equal(grads[0], weights, "gradient that PyTorch passed to backward")
 
 
 @clause("Function.backward.receives")
@@ -123,12 +123,12 @@ def test_one_value_for_each_output(world: World, form: str) -> None:
 
     expect.equal(len(calls), 1, "number of times PyTorch called backward")
     (grads,) = calls
-    expect.equal(len(grads), len(outputs), "number of values that PyTorch handed to backward after ctx")
+    expect.equal(len(grads), len(outputs), "number of values that PyTorch passed to backward after ctx")
     for place, actual in enumerate(grads):
         if place in weights:
-            expect.equal(actual, weights[place], f"gradient that PyTorch handed to backward for output {place}")
+            expect.equal(actual, weights[place], f"gradient that PyTorch passed to backward for output {place}")
         else:
-            what = f"PyTorch handed None to backward for non-tensor output {place}"
+            what = f"PyTorch passed None to backward for non-tensor output {place}"
             expect.that(actual is None, what, actual, "None")
 
 

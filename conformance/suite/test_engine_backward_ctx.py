@@ -40,15 +40,15 @@ def test_saved_tensors_come_back_in_order(world: World, form: str) -> None:
         expect.that(type(actual) is tuple, "PyTorch's ctx.saved_tensors is a tuple", type(actual), tuple)
         expect.equal(len(actual), len(expected), "number of tensors in PyTorch's ctx.saved_tensors")
         for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            expect.equal(one, other, f"tensor {place} {saved} that PyTorch gives back")
-            what = f"whether tensor {place} {saved} that PyTorch gives back requires grad"
+            expect.equal(one, other, f"tensor {place} {saved} that PyTorch returns")
+            what = f"whether tensor {place} {saved} that PyTorch returns requires grad"
             expect.equal(one.requires_grad, other.requires_grad, what)
 
 
 @clause("Function.backward.saved-tensors")
 @cases(form=["combined", "separate"])
 def test_saved_input_can_be_differentiated_again(world: World, form: str) -> None:
-    """A saved input comes back as part of the graph, so that the gradient itself has the right gradient."""
+    """A saved input is returned as part of the graph, so the gradient itself has the right gradient."""
 
     def backward(ctx: Any, grad: Any) -> Any:
         (x,) = ctx.saved_tensors

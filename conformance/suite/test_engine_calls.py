@@ -16,7 +16,7 @@ from conformance.kit.world import World
 @clause("Function.apply.keywords")
 @cases(form=["combined", "separate"], given=["one", "both", "in another order"])
 def test_tensors_may_be_given_by_name(world: World, form: str, given: str) -> None:
-    """Y is given by name, or x and y are, in either order; each gets its own gradient."""
+    """Pass y by keyword, or x and y in either order; each gets its own gradient."""
 
     class Combined(torch.autograd.Function):
         @staticmethod
@@ -40,15 +40,15 @@ def test_tensors_may_be_given_by_name(world: World, form: str, given: str) -> No
 
     function = Combined if form == "combined" else Separate
     x, y = leaf(world, 1.0), leaf(world, 10.0)
-    with expect.no_error("PyTorch takes inputs by name", "no exception"):
+    with expect.no_error("PyTorch accepts inputs by keyword", "no exception"):
         result = {
             "one": lambda: function.apply(x, y=y),
             "both": lambda: function.apply(x=x, y=y),
             "in another order": lambda: function.apply(y=y, x=x),
         }[given]()
         gradients = torch.autograd.grad(result, (x, y))
-    expect.equal(result.detach(), tensor(world, 32.0), "result of inputs given by name")
-    expect.equal(torch.cat(gradients), tensor(world, 2.0, 3.0), "gradients of inputs given by name")
+    expect.equal(result.detach(), tensor(world, 32.0), "result for inputs passed by keyword")
+    expect.equal(torch.cat(gradients), tensor(world, 2.0, 3.0), "gradients of inputs passed by keyword")
 
 
 class _Marked(torch.Tensor):
@@ -58,7 +58,7 @@ class _Marked(torch.Tensor):
 @clause("Function.apply.subclass")
 @cases(form=["combined", "separate"])
 def test_a_subclass_goes_through(world: World, form: str) -> None:
-    """Forward is given the subclass and returns it; the caller gets the subclass, and the gradient is right."""
+    """Forward receives the subclass and returns it; the caller gets the subclass, and the gradient is right."""
     seen: list[Any] = []
 
     def compute(x: Any) -> Any:
@@ -67,8 +67,8 @@ def test_a_subclass_goes_through(world: World, form: str) -> None:
 
     x = leaf(world, 1.0)
     result = build(form, compute, backward=lambda ctx, grad: grad * 2).apply(x.as_subclass(_Marked))
-    expect.equal(seen, [_Marked], "the class of a tensor that PyTorch handed to forward")
-    expect.that(type(result) is _Marked, "the class of what forward made of a subclass", type(result), _Marked)
+    expect.equal(seen, [_Marked], "the class of a tensor that PyTorch passed to forward")
+    expect.that(type(result) is _Marked, "the class of an output for a tensor of a subclass", type(result), _Marked)
     result.sum().backward()
     expect.equal(x.grad, tensor(world, 2.0), "gradient through a subclass")
 
@@ -92,20 +92,20 @@ def test_saved_tensors_are_read_once(world: World, form: str) -> None:
         gradient, memory = grad * saved, weakref.ref(saved)
         del saved
         freed.append(memory() is None)
-        expect.raises(RuntimeError, lambda: ctx.saved_tensors, "PyTorch refuses a second reading of saved tensors")
+        expect.raises(RuntimeError, lambda: ctx.saved_tensors, "PyTorch raises if saved tensors are read twice")
         return gradient
 
     function = build(form, compute, keep, backward=backward, clear_saved_tensors_on_access=True)
     x = leaf(world, 2.0)
     (gradient,) = torch.autograd.grad(function.apply(x), x)
-    expect.equal(gradient, tensor(world, 3.0), "gradient made of a saved tensor that is read once")
-    expect.equal(freed, [True], "whether a saved tensor is freed once it was read and dropped")
+    expect.equal(gradient, tensor(world, 3.0), "gradient computed from a saved tensor that is read once")
+    expect.equal(freed, [True], "whether a saved tensor is freed after it was read and dropped")
 
 
 @clause("Function.boxed_grads_call.list")
 @cases(form=["combined", "separate"])
 def test_gradients_come_in_a_list(world: World, form: str) -> None:
-    """Backward takes the gradients out of its list, and the last of them is freed when it is dropped."""
+    """Backward takes the gradients out of its list, and the last is freed when it is dropped."""
     seen: list[Any] = []
 
     def backward(ctx: Any, *given: Any) -> Any:
@@ -119,7 +119,7 @@ def test_gradients_come_in_a_list(world: World, form: str) -> None:
     function = build(form, lambda x: (x * 2, x * 3), backward=backward, boxed_grads_call=True)
     x = leaf(world, 1.0)
     first, second = function.apply(x)
-    with expect.no_error("PyTorch hands all gradients over in one list", "no exception"):
+    with expect.no_error("PyTorch passes all gradients in one list", "no exception"):
         (gradient,) = torch.autograd.grad(first * 7 + second * 11, x)
-    expect.equal(seen, [(list, 2), True], "what PyTorch handed to backward, and whether it was freed once dropped")
-    expect.equal(gradient, tensor(world, 35.0), "gradient made of a list of gradients")
+    expect.equal(seen, [(list, 2), True], "what PyTorch passed to backward, and whether it was freed once dropped")
+    expect.equal(gradient, tensor(world, 35.0), "gradient computed from a list of gradients")

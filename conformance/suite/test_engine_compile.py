@@ -51,7 +51,7 @@ def test_compiled_code_uses_the_methods(world: World, call: str, backend: str) -
     backend=["eager", "aot_eager"],
 )
 def test_compiled_code_keeps_the_rules_among_transforms(world: World, call: str, backend: str) -> None:
-    """Compiled, the number is that of eager mode, or an exception comes."""
+    """Compiled, the number is that of eager mode, or an exception is raised."""
     expected = eager(world, call)
     try:
         actual = compiled(world, call, backend)

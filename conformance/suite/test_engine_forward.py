@@ -46,7 +46,7 @@ def test_separate_form_without_forward_raises(world: World) -> None:
 @clause("Function.forward.combined")
 @cases(count=[0, 1, 2, 5, 12])
 def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
-    """In the combined form forward is called once, with ctx and then every argument as it was given."""
+    """In the combined form forward is called once, with ctx and then every argument unchanged."""
     calls = []
 
     class Receives(torch.autograd.Function):
@@ -77,13 +77,13 @@ def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
 
     expect.equal(len(calls), 1, "number of times PyTorch called forward")
     ctx, actual = calls[0]
-    expect.that(hasattr(ctx, "save_for_backward"), "PyTorch handed ctx first to forward", ctx)
-    expect.equal(len(actual), count, "number of arguments that PyTorch handed to forward after ctx")
+    expect.that(hasattr(ctx, "save_for_backward"), "PyTorch passed ctx first to forward", ctx)
+    expect.equal(len(actual), count, "number of arguments that PyTorch passed to forward after ctx")
     for place, (one, given) in enumerate(zip(actual, arguments, strict=True)):
         if isinstance(given, torch.Tensor):
-            expect.equal(one, given, f"tensor that PyTorch handed to forward as argument {place}")
+            expect.equal(one, given, f"tensor that PyTorch passed to forward as argument {place}")
         else:
-            expect.that(one is given, f"PyTorch handed argument {place} to forward as it was given", one, given)
+            expect.that(one is given, f"PyTorch passed argument {place} to forward unchanged", one, given)
     if result.requires_grad:
         node = result.grad_fn
         expect.that(node is ctx, "ctx of forward is the ctx of the result", node, ctx)
@@ -107,22 +107,22 @@ def test_setup_context_follows_forward_once(world: World, count: int) -> None:
 
     order = [name for name, _ in calls]
     expect.equal(order, ["forward", "setup_context"], "what PyTorch called, in order")
-    expect.equal(len(calls[0][1]), count, "number of arguments that PyTorch handed to forward, without ctx")
+    expect.equal(len(calls[0][1]), count, "number of arguments that PyTorch passed to forward, without ctx")
     _, (ctx, inputs, output) = calls[1]
-    expect.that(hasattr(ctx, "save_for_backward"), "PyTorch handed ctx first to setup_context", ctx)
-    expect.that(type(inputs) is tuple, "PyTorch handed the inputs to setup_context as a tuple", type(inputs), tuple)
-    expect.equal(len(inputs), count, "number of inputs that PyTorch handed to setup_context")
+    expect.that(hasattr(ctx, "save_for_backward"), "PyTorch passed ctx first to setup_context", ctx)
+    expect.that(type(inputs) is tuple, "PyTorch passed the inputs to setup_context as a tuple", type(inputs), tuple)
+    expect.equal(len(inputs), count, "number of inputs that PyTorch passed to setup_context")
     for place, given in enumerate(arguments):
         for name, actual in (("forward", calls[0][1][place]), ("setup_context", inputs[place])):
             same = torch.equal(actual, given) if isinstance(given, torch.Tensor) else actual is given
-            expect.that(same, f"PyTorch handed argument {place} to {name} as it was given", actual, given)
-    expect.equal(output.detach(), tensor(world, 2.0), "output that PyTorch handed to setup_context")
+            expect.that(same, f"PyTorch passed argument {place} to {name} unchanged", actual, given)
+    expect.equal(output.detach(), tensor(world, 2.0), "output that PyTorch passed to setup_context")
 
 
 @clause("Function.setup_context.separate")
 @cases(kind=["tensor", "one-tuple", "tuple", "none", "list"])
 def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> None:
-    """setup_context gets forward's result in the shape forward gave it: a value alone, or a tuple."""
+    """setup_context receives forward's result as forward returned it: a single value, or a tuple."""
     x, seen = leaf(world, 1.0, 2.0), []
     results: dict[str, Any] = {
         "tensor": tensor(world, 3.0),
@@ -136,10 +136,10 @@ def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> No
 
     expect.equal(len(seen), 1, "number of times PyTorch called setup_context")
     (actual,) = seen
-    expect.that(type(actual) is type(returned), "PyTorch handed setup_context what forward returned", actual, returned)
+    expect.that(type(actual) is type(returned), "PyTorch passed setup_context what forward returned", actual, returned)
     if isinstance(returned, tuple):
-        expect.equal(len(actual), len(returned), "number of outputs that PyTorch handed to setup_context")
-        expect.equal(actual[1:], returned[1:], "outputs without tensors that PyTorch handed to setup_context")
+        expect.equal(len(actual), len(returned), "number of outputs that PyTorch passed to setup_context")
+        expect.equal(actual[1:], returned[1:], "outputs without tensors that PyTorch passed to setup_context")
         actual, returned = actual[0], returned[0]
     expect.equal(actual.detach() if kind.endswith("tuple") or kind == "tensor" else actual, returned, "output")
 
@@ -152,7 +152,7 @@ def test_defaults_stand_in_inputs(world: World) -> None:
 
 @clause("Function.setup_context.keywords")
 def test_names_stand_in_inputs(world: World) -> None:
-    """An argument given by name has the place in inputs that forward's signature gives it."""
+    """An argument passed by keyword is in inputs at its place in forward's signature."""
     calls: list[tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]] = [
         ((), {"scale": 4.0}, (2, 4.0, None)),
         ((), {"shift": "s", "exponent": 5}, (5, 1.5, "s")),
@@ -179,5 +179,5 @@ def _expect_inputs(
         function.apply(*arguments, **names)
         given = f"for {len(arguments)} arguments and {', '.join(names) or 'none'} by name"
         first, *rest = seen[-1]
-        expect.equal(tuple(rest), expected, f"inputs after x that PyTorch handed to setup_context {given}")
-        expect.equal(first.detach(), x.detach(), f"first input that PyTorch handed to setup_context {given}")
+        expect.equal(tuple(rest), expected, f"inputs after x that PyTorch passed to setup_context {given}")
+        expect.equal(first.detach(), x.detach(), f"first input that PyTorch passed to setup_context {given}")

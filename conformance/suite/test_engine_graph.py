@@ -1,4 +1,4 @@
-"""What PyTorch promises about the graph: when it is recorded, how nodes are joined, and what is freed of it."""
+"""What PyTorch promises about the graph: when it is recorded, how nodes are connected, and what is freed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_next_functions_tell_which_output(world: World, form: str) -> None:
 @clause("Function.attributes.clear-saved")
 @cases(form=["combined", "separate"], retain=[False, True])
 def test_saved_tensors_can_be_freed_in_backward(world: World, form: str, retain: bool) -> None:
-    """Backward calls maybe_clear_saved_tensors, then reads them: refused, unless the graph is retained."""
+    """Reading saved tensors after maybe_clear_saved_tensors raises an error, unless the graph is retained."""
 
     def backward(ctx: Any, grad: Any) -> Any:
         ctx.maybe_clear_saved_tensors()
@@ -71,7 +71,7 @@ def test_saved_tensors_can_be_freed_in_backward(world: World, form: str, retain:
 
     if retain:
         for _ in range(2):
-            with expect.no_error("maybe_clear_saved_tensors keeps them where the graph is retained", "no exception"):
+            with expect.no_error("maybe_clear_saved_tensors keeps them if the graph is retained", "no exception"):
                 actual = differentiate()
             expect.equal(actual, tensor(world, 3.0), "gradient after maybe_clear_saved_tensors")
     else:

@@ -104,14 +104,14 @@ def test_unpack_runs_whenever_saved_tensors_are_read(world: World, form: str, re
 @clause("Function.save_for_backward.hooks-refused")
 @cases(form=["combined", "separate"])
 def test_a_pack_hook_may_not_change_its_tensor(world: World, form: str) -> None:
-    """The hook doubles in place what it is given."""
+    """The hook doubles its tensor in place."""
     x, w = leaf(world, 1.0), tensor(world, 3.0)
 
     def save() -> Any:
         with torch.autograd.graph.saved_tensors_hooks(lambda one: one.mul_(2), lambda one: one):
             return _saver(form).apply(x, w)
 
-    expect.raises(RuntimeError, save, "PyTorch refuses a pack hook that changes its tensor in place")
+    expect.raises(RuntimeError, save, "PyTorch raises an error for a pack hook that changes its tensor in place")
 
 
 @clause("Function.save_for_backward.hooks-refused")
@@ -126,6 +126,4 @@ def test_hooks_that_are_disabled_raise(world: World, form: str, inside: bool) ->
         with outer, inner:
             return _saver(form).apply(leaf(world, 1.0), tensor(world, 3.0))
 
-    expect.raises(
-        RuntimeError, save, "PyTorch raises the given words where saved-tensor hooks are disabled", "not here"
-    )
+    expect.raises(RuntimeError, save, "PyTorch raises the given message if saved-tensor hooks are disabled", "not here")

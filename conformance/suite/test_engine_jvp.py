@@ -42,10 +42,10 @@ def test_one_tangent_for_one_input(world: World, form: str) -> None:
     x, direction = tensor(world, 1.0, 2.0).reshape(2, 1), tensor(world, 3.0, -4.0).reshape(2, 1)
     (actual,) = forward_mode(function.apply, (x, direction))
     expect.equal(len(calls), 1, "number of times PyTorch called jvp")
-    expect.equal(len(calls[0]), 2, "number of arguments that PyTorch handed to jvp")
-    expect.that(hasattr(calls[0][0], "save_for_forward"), "PyTorch handed ctx first to jvp", calls[0][0])
-    expect.equal(calls[0][1], direction, "tangent that PyTorch handed to jvp")
-    expect.equal(actual, tensor(world, -10.0)[0], "tangent that PyTorch made of what jvp returned")
+    expect.equal(len(calls[0]), 2, "number of arguments that PyTorch passed to jvp")
+    expect.that(hasattr(calls[0][0], "save_for_forward"), "PyTorch passed ctx first to jvp", calls[0][0])
+    expect.equal(calls[0][1], direction, "tangent that PyTorch passed to jvp")
+    expect.equal(actual, tensor(world, -10.0)[0], "tangent that PyTorch computed from what jvp returned")
 
 
 @clause("Function.jvp.receives")
@@ -66,15 +66,15 @@ def test_one_value_for_each_input(world: World, form: str) -> None:
 
     expect.equal(len(calls), 1, "number of times PyTorch called jvp")
     (actual,) = calls
-    expect.equal(len(actual), len(inputs), "number of values that PyTorch handed to jvp after ctx")
+    expect.equal(len(actual), len(inputs), "number of values that PyTorch passed to jvp after ctx")
     for place, one in enumerate(actual):
         if place in (1, 3):
-            expect.equal(one, directions[place // 2], f"tangent that PyTorch handed to jvp for input {place}")
+            expect.equal(one, directions[place // 2], f"tangent that PyTorch passed to jvp for input {place}")
         else:
-            expect.that(one is None, f"PyTorch handed None to jvp for non-tensor input {place}", one, "None")
+            expect.that(one is None, f"PyTorch passed None to jvp for non-tensor input {place}", one, "None")
     for place, one in enumerate(outputs):
         expected = directions[place] * (place + 2)
-        expect.equal(one, expected, f"tangent of output {place} that PyTorch made of what jvp returned")
+        expect.equal(one, expected, f"tangent of output {place} that PyTorch computed from what jvp returned")
 
 
 @clause("Function.jvp.receives")
@@ -92,7 +92,7 @@ def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
         (tensor(world, 5.0, 6.0), tensor(world, 7.0)[0]),
     )
     actual = torch.func.jvp(lambda x, y: function.apply(None, x, "text", y, 5), primals, tangents)[1]
-    expect.equal(shapes[0], [None, (2,), None, (), None], "shapes of what PyTorch handed to jvp under torch.func.jvp")
+    expect.equal(shapes[0], [None, (2,), None, (), None], "shapes of what PyTorch passed to jvp under torch.func.jvp")
     expect.equal(actual, tensor(world, 29.0)[0], "tangent under torch.func.jvp")
 
 

@@ -137,7 +137,7 @@ def test_marked_outputs_need_no_grad(world: World, form: str) -> None:
 @clause("Function.mark_non_differentiable.no-grad")
 @cases(form=["combined", "separate"])
 def test_a_single_marked_output_needs_no_grad(world: World, form: str) -> None:
-    """A Function's only output can be marked too, alone or in a tuple, whatever its inputs."""
+    """A Function's only output can be marked too, by itself or in a tuple, whatever its inputs."""
     for outputs in (lambda x, y: x + y, lambda x, y: (x + y,)):
 
         def keep(ctx: Any, inputs: Any, output: Any) -> None:
@@ -166,10 +166,10 @@ def test_backward_gets_zeros_for_marked_outputs(world: World, form: str) -> None
         used = {0, 1, 3} - set(marked)
         torch.stack([outputs[place].sum() for place in used]).sum().backward()
         actual = seen[-1]
-        expect.equal(len(actual), 4, f"number of gradients that PyTorch handed to backward, with {marked} marked")
+        expect.equal(len(actual), 4, f"number of gradients that PyTorch passed to backward, with {marked} marked")
         for place, (one, output) in enumerate(zip(actual, outputs, strict=True)):
             where = f"gradient of output {place}, with {marked} marked"
-            expect.that(isinstance(one, torch.Tensor), f"{where}, that PyTorch handed to backward is a tensor", one)
+            expect.that(isinstance(one, torch.Tensor), f"{where}, that PyTorch passed to backward is a tensor", one)
             expect.equal(tuple(one.shape), tuple(output.shape), f"shape of the {where}")
             value = float(place in used)
-            expect.that(bool((one == value).all()), f"PyTorch handed the {where} to backward", one, value)
+            expect.that(bool((one == value).all()), f"PyTorch passed the {where} to backward", one, value)

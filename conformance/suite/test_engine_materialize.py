@@ -87,7 +87,7 @@ def _expect_ones_and_nones(world: World, received: list[tuple[set[int], tuple[An
 def test_gradients_are_zeros_by_default(world: World, form: str) -> None:
     """By default, backward gets zeros for outputs that no loss used."""
     received = _gradients(world, form, nothing)
-    _expect_ones_and_zeros(world, received, "PyTorch handed to backward, nothing having been asked for,")
+    _expect_ones_and_zeros(world, received, "PyTorch passed to backward by default,")
 
 
 @clause("Function.set_materialize_grads.default")
@@ -95,7 +95,7 @@ def test_gradients_are_zeros_by_default(world: World, form: str) -> None:
 def test_tangents_are_zeros_by_default(world: World, form: str) -> None:
     """By default, jvp gets zeros for inputs that have no tangent."""
     received = _tangents(world, form, nothing)
-    _expect_ones_and_zeros(world, received, "PyTorch handed to jvp, nothing having been asked for,")
+    _expect_ones_and_zeros(world, received, "PyTorch passed to jvp by default,")
 
 
 @clause("Function.set_materialize_grads.zeros")
@@ -103,7 +103,7 @@ def test_tangents_are_zeros_by_default(world: World, form: str) -> None:
 def test_gradients_are_zeros_when_asked(world: World, form: str) -> None:
     """With True the gradient of an unused output reaches backward as zeros of the output's shape."""
     received = _gradients(world, form, _asked(True))
-    _expect_ones_and_zeros(world, received, "PyTorch handed to backward after set_materialize_grads(True)")
+    _expect_ones_and_zeros(world, received, "PyTorch passed to backward after set_materialize_grads(True)")
 
 
 @clause("Function.set_materialize_grads.zeros")
@@ -111,7 +111,7 @@ def test_gradients_are_zeros_when_asked(world: World, form: str) -> None:
 def test_tangents_are_zeros_when_asked(world: World, form: str) -> None:
     """With True the tangent of an input without one reaches jvp as zeros of the input's shape."""
     received = _tangents(world, form, _asked(True))
-    _expect_ones_and_zeros(world, received, "PyTorch handed to jvp after set_materialize_grads(True)")
+    _expect_ones_and_zeros(world, received, "PyTorch passed to jvp after set_materialize_grads(True)")
 
 
 @clause("Function.set_materialize_grads.zeros")
@@ -120,7 +120,7 @@ def test_zeros_whatever_another_class_asked_for(world: World, form: str) -> None
     """With True, backward gets zeros even after other classes and other calls have chosen None."""
     _gradients(world, form, _asked(False))
     received = _gradients(world, form, _asked(True))
-    _expect_ones_and_zeros(world, received, "PyTorch handed to backward after set_materialize_grads(True)")
+    _expect_ones_and_zeros(world, received, "PyTorch passed to backward after set_materialize_grads(True)")
 
 
 @clause("Function.set_materialize_grads.none")
@@ -128,7 +128,7 @@ def test_zeros_whatever_another_class_asked_for(world: World, form: str) -> None
 def test_gradients_are_none_when_asked(world: World, form: str) -> None:
     """With False the gradient of an unused output reaches backward as None, and the others as they are."""
     received = _gradients(world, form, _asked(False))
-    _expect_ones_and_nones(world, received, "PyTorch handed to backward after set_materialize_grads(False)")
+    _expect_ones_and_nones(world, received, "PyTorch passed to backward after set_materialize_grads(False)")
 
 
 @clause("Function.set_materialize_grads.none")
@@ -136,4 +136,4 @@ def test_gradients_are_none_when_asked(world: World, form: str) -> None:
 def test_tangents_are_none_when_asked(world: World, form: str) -> None:
     """With False the tangent of an input without one reaches jvp as None, and the others as they are."""
     received = _tangents(world, form, _asked(False))
-    _expect_ones_and_nones(world, received, "PyTorch handed to jvp after set_materialize_grads(False)")
+    _expect_ones_and_nones(world, received, "PyTorch passed to jvp after set_materialize_grads(False)")

@@ -45,14 +45,14 @@ def test_old_members_say_so(world: World, form: str) -> None:
     expect.that(told, "PyTorch's mark_shared_storage warns that it is deprecated", warned)
     expect.equal(seen["asked"], (None, None), "tensors marked on ctx, untouched by PyTorch's mark_shared_storage")
     expect.equal(seen["saved"], 2, "number of saved tensors, untouched by PyTorch's mark_shared_storage")
-    expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient where mark_shared_storage was called")
+    expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient after mark_shared_storage was called")
     if "saved_variables" in seen:
         actual, warned, saved = seen["saved_variables"]
         told = any(issubclass(category, deprecated) for category in warned)
         expect.that(told, "PyTorch's saved_variables warns that it is deprecated", warned)
         expect.equal(len(actual), len(saved), "number of PyTorch's saved_variables")
         for one, other in zip(actual, saved, strict=True):
-            expect.equal(one, other, "PyTorch's saved_variables, held against saved_tensors")
+            expect.equal(one, other, "PyTorch's saved_variables, compared with saved_tensors")
 
 
 @clause("Function.attributes.deprecated")
@@ -70,7 +70,7 @@ def test_an_instance_warns_and_cannot_be_called(world: World, form: str, argumen
     function = build(form, lambda *inputs: ran.append(inputs), nothing)
     instance, warned = _warned(lambda: function(*arguments))
     told = any(issubclass(category, DeprecationWarning) for category in warned)
-    expect.that(told, "PyTorch warns when a Function is made an instance of", warned, "DeprecationWarning")
+    expect.that(told, "PyTorch warns when an instance of a Function is made", warned, "DeprecationWarning")
     for given in ((), (tensor(world, 1.0),), (leaf(world, 1.0), 2)):
         what = f"PyTorch: calling an instance of a Function with {len(given)} arguments raises"
         expect.raises(RuntimeError, partial(instance, *given), what)

@@ -1,4 +1,4 @@
-"""What PyTorch promises to refuse: wrong values from backward and vmap, and wrong arguments of save_for_backward."""
+"""Errors that PyTorch promises: for wrong values from backward and vmap, and wrong arguments of save_for_backward."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_wrong_values_from_backward_are_refused(world: World, form: str, wrong: 
     }
     function = build(form, lambda x, n, nothing: x * n, backward=lambda ctx, grad: values[wrong])
     result = function.apply(leaf(world, 1.0, 2.0), 3.0, None)
-    expect.raises(RuntimeError, lambda: result.sum().backward(), f"PyTorch refuses what backward returned: {wrong}")
+    expect.raises(RuntimeError, lambda: result.sum().backward(), f"PyTorch refuses what backward returns: {wrong}")
 
 
 @clause("Function.backward.refused")
@@ -37,9 +37,9 @@ def test_more_nones_and_unneeded_gradients_are_taken(world: World, form: str, mo
     """Backward returns a gradient for an input that needs none, and then further Nones."""
     function = build(form, lambda x, fixed: x * fixed, backward=lambda ctx, grad: (grad * 3, grad, *(None,) * more))
     x, fixed = leaf(world, 1.0, 2.0), tensor(world, 3.0, 3.0)
-    with expect.no_error("PyTorch takes further Nones and a gradient that nobody needs", "no exception"):
+    with expect.no_error("PyTorch accepts extra Nones and a gradient that is not needed", "no exception"):
         function.apply(x, fixed).sum().backward()
-    expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient beside values that nobody needs")
+    expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient beside values that are not needed")
     expect.that(fixed.grad is None, "the gradient of an input that needs none", fixed.grad, "None")
 
 
@@ -54,13 +54,13 @@ def test_saving_what_is_no_tensor_is_refused(world: World, form: str, wrong: str
         ctx.save_for_backward(inputs[0], values[wrong])
 
     function = build(form, lambda x: x * 2, keep)
-    expect.raises(TypeError, lambda: function.apply(x), f"PyTorch refuses to save a {wrong} for backward")
+    expect.raises(TypeError, lambda: function.apply(x), f"PyTorch raises an error for saving a {wrong} for backward")
 
 
 @clause("Function.vmap.refused")
 @cases(wrong=["no pair", "three values", "too many out_dims", "nested out_dims"])
 def test_wrong_values_from_vmap_are_refused(world: World, wrong: str) -> None:
-    """A vmap returns its output alone, a triple, or out_dims whose structure is not the output's."""
+    """A vmap returns only its output, a triple, or out_dims whose structure is not the output's."""
     returned: dict[str, Any] = {
         "no pair": lambda y: y,
         "three values": lambda y: (y, 0, 0),
@@ -69,4 +69,4 @@ def test_wrong_values_from_vmap_are_refused(world: World, wrong: str) -> None:
     }
     function = build("separate", lambda x: x * 2, vmap=lambda info, in_dims, x: returned[wrong](x * 2))
     batch = tensor(world, 1.0, 2.0, 3.0)
-    expect.raises(Exception, lambda: torch.vmap(function.apply)(batch), f"PyTorch refuses what vmap returned: {wrong}")
+    expect.raises(Exception, lambda: torch.vmap(function.apply)(batch), f"PyTorch refuses what vmap returns: {wrong}")

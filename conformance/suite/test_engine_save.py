@@ -56,7 +56,7 @@ def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any
     names=[["none"], ["none", "input", "none"], ["output", "none"], ["none", "none"]],
 )
 def test_none_keeps_its_place(world: World, form: str, names: list[str]) -> None:
-    """None may be saved, alone or among tensors, and comes back as None at its place."""
+    """None may be saved, by itself or among tensors, and is returned as None at its place."""
     seen: list[Any] = []
     x, w = leaf(world, 1.0, 2.0), tensor(world, 3.0, 4.0)
     function = _saver(form, names, seen)
@@ -66,10 +66,10 @@ def test_none_keeps_its_place(world: World, form: str, names: list[str]) -> None
     except Exception as error:
         what = f"PyTorch saves None for backward, among {names}"
         expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
-    expect.equal(len(seen[0]), len(names), f"number of values that PyTorch gives back for {names}")
+    expect.equal(len(seen[0]), len(names), f"number of values that PyTorch returns for {names}")
     for place, (actual, name) in enumerate(zip(seen[0], names, strict=True)):
         if name == "none":
-            expect.that(actual is None, f"PyTorch gives None back at place {place} of {names}", actual, "None")
+            expect.that(actual is None, f"PyTorch returns None at place {place} of {names}", actual, "None")
         else:
             expect.equal(actual, {"input": x, "output": output}[name], f"tensor saved at place {place} of {names}")
 
@@ -95,7 +95,7 @@ def test_a_changed_tensor_is_refused(world: World, form: str, name: str, through
 @clause("Function.save_for_backward.in-place-check")
 @cases(form=["combined", "separate"])
 def test_tensors_that_did_not_change_are_given(world: World, form: str) -> None:
-    """A change before saving, or of a tensor that was not saved, is no reason to refuse."""
+    """A change before saving, or of a tensor that was not saved, raises no error."""
     seen: list[Any] = []
     function = _saver(form, ["input", "middle"], seen, lambda named: named["middle"].mul_(2))
     w = tensor(world, 3.0, 4.0)
@@ -104,7 +104,7 @@ def test_tensors_that_did_not_change_are_given(world: World, form: str) -> None:
     try:
         result.sum().backward()
     except RuntimeError as error:
-        expect.that(False, "PyTorch gives back saved tensors that nothing has changed since", str(error))
+        expect.that(False, "PyTorch returns saved tensors that were not changed since", str(error))
     expect.equal(seen[0][1], tensor(world, 4.0, 6.0), "tensor changed before it was saved")
 
 
@@ -170,11 +170,11 @@ def test_hooks_see_every_saved_tensor(world: World, form: str, names: list[str])
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         result = function.apply(leaf(world, 1.0, 2.0), tensor(world, 3.0, 4.0))
     tensors = [offered[name].detach() for name in names]
-    expect.equal(len(packed), len(tensors), "number of tensors that PyTorch handed to the pack hook")
+    expect.equal(len(packed), len(tensors), "number of tensors that PyTorch passed to the pack hook")
     for place, (actual, expected) in enumerate(zip(packed, tensors, strict=True)):
-        expect.equal(actual, expected, f"tensor {place} that PyTorch handed to the pack hook")
+        expect.equal(actual, expected, f"tensor {place} that PyTorch passed to the pack hook")
     result.sum().backward()
-    expect.equal(unpacked, list(range(len(tensors))), "what PyTorch handed to the unpack hook")
+    expect.equal(unpacked, list(range(len(tensors))), "what PyTorch passed to the unpack hook")
     expect.equal(len(seen[0]), len(names), "number of values in ctx.saved_tensors under hooks")
     for name, actual, expected in zip(names, seen[0], tensors, strict=True):
-        expect.equal(actual, expected * 10, f"tensor ({name}) that backward got, made by the unpack hook")
+        expect.equal(actual, expected * 10, f"tensor ({name}) that backward received from the unpack hook")

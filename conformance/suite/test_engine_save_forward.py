@@ -16,7 +16,7 @@ from conformance.kit.world import World
 @clause("Function.save_for_forward.only-tensors")
 @cases(form=["combined", "separate"])
 def test_what_is_no_tensor_is_refused(world: World, form: str) -> None:
-    """save_for_forward raises for anything but tensors and None, alone or among tensors."""
+    """save_for_forward raises an error for anything but tensors and None, by itself or among tensors."""
     x = tensor(world, 1.0)
     for wrong in (1, 2.5, True, "text", [x], (x, x), {"x": x}, object()):
         for around in ((wrong,), (x, wrong), (wrong, None)):
@@ -25,7 +25,7 @@ def test_what_is_no_tensor_is_refused(world: World, form: str) -> None:
                 ctx.save_for_forward(*around)
 
             function = build(form, lambda x: x * 2, keep)
-            what = f"PyTorch: save_for_forward refuses {type(wrong).__name__}"
+            what = f"PyTorch: save_for_forward raises an error for {type(wrong).__name__}"
             expect.raises(Exception, partial(function.apply, x), what)
 
 
@@ -67,12 +67,12 @@ def _expect_saved(world: World, form: str, names: str) -> None:
 @clause("Function.save_for_forward.saved-tensors")
 @cases(form=["combined", "separate"], names=["", "x", "xw", "wx", "oxw", "xx"])
 def test_saved_for_jvp_in_order(world: World, form: str, names: str) -> None:
-    """In jvp ctx.saved_tensors has what save_for_forward was given, whatever was saved for backward."""
+    """In jvp, ctx.saved_tensors holds the arguments of save_for_forward, whatever was saved for backward."""
     _expect_saved(world, form, names)
 
 
 @clause("Function.save_for_forward.none")
 @cases(form=["combined", "separate"], names=["n", "nx", "xnw", "nn"])
 def test_none_keeps_its_place_for_jvp(world: World, form: str, names: str) -> None:
-    """None may be saved for jvp, alone or among tensors, and comes back as None at its place."""
+    """None may be saved for jvp, by itself or among tensors, and is returned as None at its place."""
     _expect_saved(world, form, names)

@@ -29,7 +29,7 @@ def test_a_view_may_be_read_and_not_changed(world: World, form: str, outputs: in
     x = leaf(world, 1.0, 2.0, 3.0)
     call(x).sum().backward()
     expect.equal(x.grad, tensor(world, 1.0, 1.0, 0.0), "gradient through a view that a Function returned")
-    what = "PyTorch refuses to change in place a view that a Function returned"
+    what = "PyTorch raises an error for a change in place of a view that a Function returned"
     expect.raises(RuntimeError, lambda: call(x).mul_(2), what, "view")
 
 
@@ -55,19 +55,19 @@ def test_a_returned_input_is_another_tensor(world: World, form: str) -> None:
 @clause("Function.jvp.view")
 @cases(form=["combined", "separate"])
 def test_the_tangent_of_a_view_is_a_view(world: World, form: str) -> None:
-    """Forward returns a view: a jvp that returns the same view of the tangent works, one that copies is refused."""
+    """Forward returns a view: a jvp that returns the same view of the tangent works, one that copies raises."""
     pair = tensor(world, 1.0, 2.0), tensor(world, 5.0, 7.0)
     right = build(form, lambda x: x[1:], jvp=lambda ctx, tangent: tangent[1:])
     expect.equal(forward_mode(right.apply, pair)[0], tensor(world, 7.0), "tangent of a view")
     wrong = build(form, lambda x: x[1:], jvp=lambda ctx, tangent: tangent[1:].clone())
-    what = "PyTorch refuses a jvp that copies where forward returns a view"
+    what = "PyTorch raises an error for a jvp that copies although forward returns a view"
     expect.raises(RuntimeError, lambda: forward_mode(wrong.apply, pair), what, "view")
 
 
 @clause("Function.jvp.in-place")
 @cases(form=["combined", "separate"])
 def test_the_tangent_of_a_changed_input_is_changed(world: World, form: str) -> None:
-    """Forward doubles its input in place: a jvp that doubles the tangent in place works, another is refused."""
+    """Forward doubles its input in place: a jvp that doubles the tangent in place works, any other raises an error."""
 
     def call(jvp: Any) -> Any:
         double = build(form, lambda x: x.mul_(2), lambda ctx, inputs, output: ctx.mark_dirty(inputs[0]), jvp=jvp)
@@ -76,7 +76,7 @@ def test_the_tangent_of_a_changed_input_is_changed(world: World, form: str) -> N
     expect.equal(
         call(lambda ctx, tangent: tangent.mul_(2)), tensor(world, 10.0), "tangent of an input changed in place"
     )
-    what = "PyTorch refuses a jvp that leaves the tangent of an input that was changed in place"
+    what = "PyTorch raises an error for a jvp that does not change the tangent of an input changed in place"
     expect.raises(RuntimeError, lambda: call(lambda ctx, tangent: tangent * 2), what, "inplace")
 
 

@@ -74,14 +74,14 @@ TRANSFORMS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
     rule=["vmap", "generate_vmap_rule"],
 )
 def test_combined_form_is_refused(world: World, transform: str, rule: str) -> None:
-    """Each transform refuses the combined form, even with backward, jvp and a vmap rule, and names setup_context."""
+    """For the combined form each transform raises an error that names setup_context, whatever is defined."""
     members: dict[str, Any] = {
         "backward": lambda ctx, grad: grad * 2,
         "jvp": lambda ctx, tangent: tangent * 2,
     }
     members[rule] = _whole_batch if rule == "vmap" else True
     function, x = build("combined", lambda x: x * 2, **members), tensor(world, 1.0, 2.0)
-    what = f"PyTorch: torch.func's {transform} refuses the combined form and names setup_context"
+    what = f"PyTorch: torch.func's {transform} raises an error for the combined form that names setup_context"
     expect.raises(Exception, lambda: TRANSFORMS[transform](function.apply, x), what, match="setup_context")
     expect.equal(function.apply(x), x * 2, "result of the combined form outside of transforms")
 
@@ -118,7 +118,7 @@ def test_info_has_the_batch_size(world: World, size: int, dim: int) -> None:
 @clause("Function.vmap.info")
 @cases(randomness=["error", "same", "different", None])
 def test_info_has_the_randomness(world: World, randomness: str | None) -> None:
-    """info.randomness is the option given to torch.vmap, "error" if none was given."""
+    """info.randomness is the option passed to torch.vmap, or "error" by default."""
     seen: list[Any] = []
     options: dict[str, Any] = {} if randomness is None else {"randomness": randomness}
     torch.vmap(_received(seen).apply, **options)(_numbers(world, SIZE, 2))
@@ -217,10 +217,10 @@ def test_vmap_gets_the_arguments_whole(world: World, place: int) -> None:
 
     torch.vmap(call, in_dims=tuple(dims[index] for index in mapped))(*[arguments[index] for index in mapped])
     _, _, actual = seen[0]
-    expect.equal(len(actual), len(arguments), "number of arguments that PyTorch handed to vmap after info and in_dims")
+    expect.equal(len(actual), len(arguments), "number of arguments that PyTorch passed to vmap after info and in_dims")
     for index, (one, given) in enumerate(zip(actual, arguments, strict=True)):
         where = f"argument {index} of {dims} to vmap"
         if isinstance(given, torch.Tensor):
-            expect.equal(one, given, f"tensor that PyTorch handed as {where}")
+            expect.equal(one, given, f"tensor that PyTorch passed as {where}")
         else:
-            expect.that(one is given, f"PyTorch handed {where} as it was given", one, given)
+            expect.that(one is given, f"PyTorch passed {where} unchanged", one, given)

@@ -64,7 +64,7 @@ def test_outputs_that_are_no_tensors_pass(world: World) -> None:
 
     actual = torch.vmap(call, in_dims=1)(x)
     expect.equal(actual, (x * 2).movedim(1, 0), "PyTorch's result beside non-tensor ones")
-    expect.equal(seen, [(None, 7)], "non-tensor outputs of vmap, as PyTorch hands them out")
+    expect.equal(seen, [(None, 7)], "non-tensor outputs of vmap, as PyTorch returns them")
 
 
 def _wave(x: Any, w: Any, n: Any) -> Any:

@@ -31,14 +31,14 @@ from conformance.kit.world import World
 def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
     """After forward, and again after backward, no attribute of ctx is a tensor or holds one."""
     calls = named_calls(look_at(subject, world))
-    need(calls, "no context of a Function class was seen")
+    need(calls, "no ctx of a Function class was found")
     for name, call in calls:
         found = call.kept or tuple(tensors_on(call.context, foreign=call.inputs))
         expect.that(
             not found,
-            f"{name}: tensors kept on ctx beside save_for_backward",
+            f"{name}: tensors stored on ctx without save_for_backward",
             "; ".join(f"{way}: {_whose(tensor, call.inputs, call.output)}" for way, tensor in found),
-            "none; give them to ctx.save_for_backward",
+            "none; save them with ctx.save_for_backward",
         )
 
 
@@ -52,7 +52,7 @@ def _whose(tensor: torch.Tensor, inputs: tuple[object, ...], output: object) -> 
 
 @clause("Function.forward.frees-memory")
 def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> None:
-    """When the outputs are gone, no tensor of the call is left, and no garbage collection was needed."""
+    """Once the outputs are gone, no tensor of the call is left, without garbage collection."""
     found = []
     for how in ("forward without a gradient", "forward", "forward and backward"):
         for sample in every_sample(subject, world):
@@ -81,7 +81,7 @@ def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
     recorded, notes = recording(sample.subject, "setup_context")
     replace(sample, subject=recorded).run()
     returns = any(noted.returned is not None for noted in notes.of("setup_context"))
-    return "setup_context returns a value, which PyTorch never lets go of: return nothing" if returns else ""
+    return "setup_context returns a value, which PyTorch keeps forever: return nothing" if returns else ""
 
 
 def _kept_by_a_view(sample: SampleCall, world: World) -> str:
@@ -167,7 +167,7 @@ def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> N
         before = isolation.snapshot()
         ran = [world.try_call(_whole, sample, world) for sample in samples]
         changed = isolation.differences(before, isolation.snapshot())
-    need(all(ran), "it raises where another default dtype, anomaly mode or deterministic algorithms are set")
+    need(all(ran), "it raises an error with another default dtype, anomaly mode or deterministic algorithms")
     expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 
 

@@ -17,10 +17,13 @@ from conformance.kit.variations.transforms import Tensors, outputs
 
 @clause("Function.func.grad")
 def test_transforms_give_the_gradients_of_autograd(probe: Probe) -> None:
-    """torch.func.vjp, grad and jacrev give every input the gradient that autograd gives it."""
+    """torch.func.vjp, grad and jacrev give every input the same gradient as autograd."""
     sample, world = probe.sample, probe.world
-    need(sample.subject.transformable, "it is in combined form, which torch.func refuses")
-    need(not probe.draws and all(map(is_strided, probe.run.tensors)), "it draws random numbers, or gives sparse ones")
+    need(sample.subject.transformable, "it is in the combined form, for which torch.func raises an error")
+    need(
+        not probe.draws and all(map(is_strided, probe.run.tensors)),
+        "it is random, or its results are sparse",
+    )
     precision = working_epsilon(sample, world)
     # Ranks that compute a row at once add up their rows: a Jacobian is one rank's affair. What a declared gradient
     # adds or clips, it adds to each row.
@@ -32,7 +35,7 @@ def test_transforms_give_the_gradients_of_autograd(probe: Probe) -> None:
             tried += 1
             how = f"by torch.func.{transform.__name__.removeprefix('_by_')}"
             probe.expect_gradients(found, how, precision=precision)
-    need(tried, "torch.func refuses it")
+    need(tried, "torch.func raises an error")
 
 
 def _by_vjp(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:

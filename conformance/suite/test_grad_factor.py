@@ -18,7 +18,7 @@ from conformance.kit.world import World
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.
 FACTORS = (1.0, 0.0, -1.0, 0.5, -2.5, 0.001, 1000.0, 3)
-COMBINED = "the combined form cannot be used under torch.vmap: override setup_context for that"
+COMBINED = "the combined form does not work under torch.vmap: override setup_context"
 
 
 @clause("GradFactor.forward.identity")

@@ -1,4 +1,4 @@
-"""What ran before makes no difference: calls that were refused, evaluations, other modes, dtypes and batches."""
+"""Earlier calls make no difference: calls that raised, evaluations, other modes, dtypes and batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from conformance.kit.variations.histories import HISTORIES, run_before
 from conformance.kit.variations.sizes import holds_no_object
 from conformance.kit.world import World
 
-KEPT = "a call keeps something that later ones use although their sizes, dtypes or modes are others"
-OBJECTS = "an object among the arguments may remember what it was called with"
+KEPT = "a call caches a value that later calls use, although their sizes, dtypes or modes differ"
+OBJECTS = "an object among the arguments may remember earlier calls"
 
 
 @clause("Function.forward.calls-independent")
@@ -27,11 +27,11 @@ OBJECTS = "an object among the arguments may remember what it was called with"
 )
 @varies("as given")
 def test_a_call_is_the_same_after_others(probe: Probe, variation: Variation, before: str) -> None:
-    """A call gives the same before and after others that it knows nothing of."""
+    """A call gives the same before and after other, independent calls."""
     probe = probe.at(variation)
     need(holds_no_object(probe.sample), OBJECTS)
     first, again = (Probe(probe.world, probe.sample).plain for _ in range(2))
-    need(all(map(expect.alike, first.results, again.results)), "two calls in turn are not alike")
+    need(all(map(expect.alike, first.results, again.results)), "two calls in a row differ")
     run_before(before, probe.sample)
     later = Probe(probe.world, probe.sample).plain
     for index, (actual, right) in enumerate(zip(later.results, first.results, strict=True)):
@@ -45,13 +45,13 @@ def test_a_call_is_the_same_after_others(probe: Probe, variation: Variation, bef
 def test_the_first_call_of_a_process_leaves_nothing_wrong(
     subject: Subject, world: World, in_a_copy: Callable[..., list[Any] | None] | None
 ) -> str:
-    """Whatever calls a process begins with, those that follow give what they give without them."""
+    """Whatever calls a process begins with, later calls give the same as without them."""
     if in_a_copy is None or world.device != "cpu":
-        raise NotApplicable("it is asked of processes that have called nothing: conformance run, on the CPU")
+        raise NotApplicable("it needs new processes, which conformance run has on the CPU only")
     first, again = (in_a_copy(partial(calls_after, None, subject, world)) for _ in range(2))
     if not first or not again or all(isinstance(one, str) for call in first for one in call.values()):
-        raise NotApplicable("no call ends well, or every sample holds an object, which may remember earlier calls")
-    need(not difference(first, again) and not difference(first[::2], first[1::2]), "calls in turn are not alike")
+        raise NotApplicable("no call succeeds, or every sample contains an object, which may remember earlier calls")
+    need(not difference(first, again) and not difference(first[::2], first[1::2]), "calls in a row differ")
     unjudged = []
     for before in HISTORIES:
         later = in_a_copy(partial(calls_after, before, subject, world))
@@ -59,5 +59,5 @@ def test_the_first_call_of_a_process_leaves_nothing_wrong(
             unjudged.append(before)
         elif found := difference(later, first):
             what, actual, expected = found
-            raise Deviation(f"{what}, after {before} with which the process began", actual, expected, KEPT)
-    return f"the process came to an end in or after {', '.join(unjudged)}" if unjudged else ""
+            raise Deviation(f"{what}, after the process began with {before}", actual, expected, KEPT)
+    return f"the process ended during or after {', '.join(unjudged)}" if unjudged else ""

@@ -24,7 +24,7 @@ from conformance.kit.variations.transforms import Direction, Tensors, outputs, t
 from conformance.kit.world import World
 
 NO_JVP = "the class defines no jvp"
-UNREACHED = "its call does not reach the jvp of the class under test"
+UNREACHED = "the call does not reach jvp of the class under test"
 
 
 @clause("Function.jvp.accepts")
@@ -67,7 +67,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
 def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -> str:
     """The tangent of every output is what differences of forward say, along several directions."""
     need(subject.defines("jvp"), NO_JVP)
-    need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
+    need(subject.gradient_kind == "numeric", "its derivative is intended to differ from that of forward")
     agreed, unclear = 0, []
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
         for sample in _in_double(subject, world):
@@ -83,8 +83,8 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
                 if all(clear):
                     break
             unclear += [sample.label] * (agreed == before)
-    need(agreed, "not smooth enough near any sample for differences to tell a derivative")
-    return f"tangents of {', '.join(unclear)} not judged: differences cannot tell them" if unclear else ""
+    need(agreed, "not smooth enough near any sample to measure a derivative by finite differences")
+    return f"tangents of {', '.join(unclear)} not judged: finite differences are inconclusive" if unclear else ""
 
 
 def _expect_tangent(
@@ -131,7 +131,7 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
     """For every direction u and cotangent v, v times the tangent of u is u times the gradient of v."""
     need(subject.defines("jvp"), NO_JVP)
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
-    need(world.size == 1, "across ranks the gather's own clauses judge its tangent")
+    need(world.size == 1, "for several ranks the gather's own clauses judge its tangent")
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
         for sample in _in_double(subject, world):
             for direction in directions(sample, world):
@@ -170,7 +170,7 @@ def _in_double(subject: Subject, world: World) -> list[SampleCall]:
 
 
 def directions(sample: SampleCall, world: World) -> Iterator[Direction]:
-    """A tangent for every differentiable input at once, then for each of them alone."""
+    """Give a tangent to all differentiable inputs at once, then to one at a time."""
     every = {
         at: world.tensor(world.rank, tuple(sample.values[at].shape), sample.values[at].dtype, "direction", at)
         for at in sample.active

@@ -22,18 +22,18 @@ from conformance.kit.world import World
 
 @clause("Function.backward.any-layout")
 def test_lazily_negated_gradients_are_taken_as_they_read(probe: Probe) -> None:
-    """Incoming gradients that are negated or conjugated lazily give what plain ones give, or an error comes."""
+    """Incoming gradients that are lazily negated or conjugated give the same as plain ones, or an error is raised."""
     plain = probe.cotangents
     need(all(map(is_strided, plain)) and not probe.draws, "its results are sparse, or it draws random numbers")
-    lazy = probe.unless_refused("its results have a dtype without them", lambda: list(map(_lazy, plain)))
+    lazy = probe.unless_refused("no result can be conjugated or negated lazily", lambda: list(map(_lazy, plain)))
     runs = [probe.sample.run() for _ in range(2)]
-    actual = probe.unless_refused("it refuses them", _gradients, runs[0], lazy)
+    actual = probe.unless_refused("it raises an error for them", _gradients, runs[0], lazy)
     precision = working_epsilon(probe.sample, probe.world)
     mistaken = probe.world.try_call(_gradients, runs[1], list(map(_by_memory, plain))) or probe.gradients
     kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
     for at, one, right, other in zip(probe.run.leaves, actual, probe.gradients, mistaken, strict=True):
         what = f"gradient of {probe.name(at)}, incoming gradients {kind} lazily, against plain ones"
-        mistakes = {"backward reads memory as if it were plain": other}
+        mistakes = {"backward ignores the conjugate or negative bit, and reads memory as it is": other}
         expect.close(one, right, what, precision=precision, alternatives=mistakes)
 
 
@@ -81,7 +81,7 @@ def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: 
                 _layout(real),
             )
     if len(refusals) == len(every_sample(subject, world)):
-        raise NotApplicable(f"it takes no tensors on the meta device: {refusals[0]}")
+        raise NotApplicable(f"it accepts no tensors on the meta device: {refusals[0]}")
 
 
 def _on_meta_or_why_not(sample: SampleCall) -> tuple[list[torch.Tensor], str]:
@@ -92,7 +92,7 @@ def _on_meta_or_why_not(sample: SampleCall) -> tuple[list[torch.Tensor], str]:
     except Exception as error:  # NumPy, a kernel of its own, a look at the values
         return [], f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
     if mode.mixed:
-        return [], f"{mode.mixed[0]} of PyTorch gives what is elsewhere, for a tensor that is no argument"
+        return [], f"{mode.mixed[0]} of PyTorch returns a tensor elsewhere, for a tensor that is not an argument"
     return results, ""
 
 

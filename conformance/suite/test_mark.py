@@ -45,7 +45,7 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
 
 @clause("Function.mark_dirty.complete")
 def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> None:
-    """Every input that forward changes, in any dtype and of longer samples too, is given to mark_dirty."""
+    """Every input that forward changes is passed to mark_dirty, in any dtype and for longer samples too."""
     looks = look_at(subject, world, everything=True, derived=True)
     found = list(_unmarked(looks))
     if any(world.exchange(bool(found))) and dist.is_initialized():
@@ -61,8 +61,8 @@ def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> 
             unseen = how if call.inputs[place]._version == call.versions[place] else ""
             raise Deviation(
                 f"input {place} of {call.function.__name__}, {look.sample.label}, which forward changes in place",
-                "not given to mark_dirty",
-                "ctx.mark_dirty, and the input returned",
+                "not passed to mark_dirty",
+                "passed to ctx.mark_dirty, and returned",
                 (moved or unseen) if look is again else "",
             )
 

@@ -23,13 +23,13 @@ from conformance.kit.world import World
 
 @clause("Function.backward.mixed-modes")
 def test_gradient_of_a_tangent_is_right_or_refused(probe: Probe) -> None:
-    """Differentiating a tangent backward gives what differences of the tangent say, or an error comes."""
+    """The gradient of a tangent agrees with finite differences of the tangent, or an error is raised."""
     _expect_right(probe, _backward_over_jvp, "gradient of the tangents", "backward over jvp", "the tangents")
 
 
 @clause("Function.backward.mixed-modes")
 def test_tangent_of_a_gradient_is_right_or_refused(probe: Probe) -> None:
-    """Differentiating a gradient forward, as a Hessian does, gives what differences of it say, or an error comes."""
+    """The tangent of a gradient, as in a Hessian, agrees with finite differences, or an error is raised."""
     _expect_right(probe, _jvp_over_backward, "tangent of the gradients", "jvp over backward", "the gradients")
 
 
@@ -51,7 +51,7 @@ def _expect_right(
     is_plain = all(is_strided(sample.values[at]) for at in sample.active)
     need(not draws(sample, world) and is_plain, "it draws random numbers, or takes tensors without strides")
     for point in nearby(sample, world):
-        mixed = probe.unless_refused("one mode over the other is refused", derivative, point, world)
+        mixed = probe.unless_refused("combining the two modes raises an error", derivative, point, world)
         seen = compare(world, mixed.loss, mixed.slope, epsilon(mixed.weights), mixed.reach)
         expect.that(
             seen.verdict != "differs",
@@ -61,7 +61,7 @@ def _expect_right(
         )
         if seen.verdict == "agrees":
             return
-    raise NotApplicable("not smooth enough near any sample for differences to tell")
+    raise NotApplicable("not smooth enough near any sample for finite differences")
 
 
 def _directions(point: SampleCall, world: World, key: str) -> dict[int, torch.Tensor]:

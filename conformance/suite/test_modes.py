@@ -27,7 +27,7 @@ def test_none_for_every_output_is_handled(probe: Probe) -> None:
     looks = look_at(probe.sample.subject, probe.world)
     functions = {call.function for look in looks for call in look.witness.calls}
     declining = {call.function for _, call, step in steps(looks, "set_materialize_grads") if step.given is False}
-    need(declining, "its gradients are materialized: backward is never handed None for a tensor")
+    need(declining, "its gradients are materialized: backward never receives None for a tensor")
     run = probe.sample.run()
     ends = [_NoGradient.apply(output) for output in run.outputs]
     with witnessing(*functions) as witness:
@@ -35,7 +35,7 @@ def test_none_for_every_output_is_handled(probe: Probe) -> None:
             actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
         except Exception as error:
             others = {call.function for call in witness.calls if call.failed} - declining
-            need(not others, f"{_names(others)} beside it fails on the zeros that PyTorch makes of None")
+            need(not others, f"{_names(others)} beside it fails for the zeros that replace None")
             what, cause = f"gradients of {probe.label} with None for every output", _computes_with_none(probe)
             raise Deviation(what, told(error), "None or zeros", cause) from error
     for at, gradient in zip(run.leaves, actual, strict=True):
@@ -60,7 +60,7 @@ def _computes_with_none(probe: Probe) -> str:
 
 
 class _NoGradient(torch.autograd.Function):
-    """The identity, through which no gradient comes back."""
+    """The identity, without a gradient."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
@@ -74,9 +74,9 @@ class _NoGradient(torch.autograd.Function):
 @clause("Function.backward.zero")
 def test_zeros_give_zeros(probe: Probe) -> None:
     """Incoming gradients of zeros give zeros wherever other incoming gradients give finite numbers."""
-    need(probe.sample.subject.gradient_kind != "declared", "its gradient is a declared one, which need not be linear")
+    need(probe.sample.subject.gradient_kind != "declared", "its gradient is a declared one, which may not be linear")
     zeros, run = [torch.zeros_like(cotangent) for cotangent in probe.cotangents], probe.sample.run()
-    with expect.no_error(f"gradients of {probe.label}, zeros handed in", "zeros"):
+    with expect.no_error(f"gradients of {probe.label}, incoming gradients zero", "zeros"):
         actual = run.filled(run.gradients(zeros))
     with probe.beside_equal_calls():
         for at, gradient, usual in zip(run.leaves, actual, probe.gradients, strict=True):
@@ -86,7 +86,7 @@ def test_zeros_give_zeros(probe: Probe) -> None:
             expect.close(
                 torch.where(there, gradient, 0),
                 torch.zeros_like(usual),
-                f"gradient of {probe.name(at)}, zeros handed in",
+                f"gradient of {probe.name(at)}, incoming gradients zero",
                 atol=max(1e-6 * least, 1e-30),
                 likely="" if finite else partial(_divisor, probe),
             )
@@ -108,10 +108,10 @@ def _divisor(probe: Probe) -> str:
 
 @clause("Function.backward.create-graph")
 def test_gradient_is_the_same_with_a_graph(probe: Probe) -> None:
-    """With create_graph=True the gradients are those without, or an error comes."""
+    """With create_graph=True the gradients are the same as without, or an error is raised."""
     asked = [cotangent.clone().requires_grad_() for cotangent in probe.cotangents]
     run = probe.sample.run()
-    actual = probe.unless_refused("it refuses create_graph=True", run.gradients, asked, create_graph=True)
+    actual = probe.unless_refused("it raises an error with create_graph=True", run.gradients, asked, create_graph=True)
     probe.expect_gradients(actual, "with create_graph=True")
 
 

@@ -43,7 +43,7 @@ def test_setup_context_keeps_and_computes_nothing(subject: Subject, world: World
 
 @clause("Function.forward.captures")
 def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: World) -> None:
-    """Tensors that forward reads require no grad, unless they are arguments or get their gradient anyway."""
+    """A tensor that forward uses requires no grad, unless it is an argument or gets its gradient anyway."""
     derived, calls = operations_of(subject, "forward")
     for sample in every_sample(derived, world):
         before = len(calls)
@@ -53,16 +53,16 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
         for place, tensor in captured.items():
             expect.that(
                 place in reached or _is_copied(sample, tensor),
-                f"a tensor that requires grad and is no argument, used in forward of {sample.label}",
+                f"a tensor that requires grad and is not an argument, used in forward of {sample.label}",
                 f"{expect.shown(tensor)}, which gets no gradient",
-                "an argument of apply, or detached where no gradient is meant",
+                "an argument of apply, or detached if it needs no gradient",
             )
 
 
 @clause("Function.backward.gradient")
 def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: World) -> None:
     """A tensor in a list or a dict that requires grad, and that the result changes with, gets a gradient."""
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
     need_backward(subject)
     derived, calls = operations_of(subject, "forward")
     judged = 0
@@ -81,7 +81,7 @@ def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: W
                     _reaches(sample, at, world),
                     f"{sample.name(at)}, a tensor inside an argument, which the result changes with",
                     "it requires grad, and gets no gradient: autograd does not look into containers",
-                    "an argument of apply of its own, or detached where no gradient is meant",
+                    "an argument of apply itself, or detached if it needs no gradient",
                 )
     need(judged, "forward reads no tensor inside an argument that requires grad")
 
@@ -89,7 +89,7 @@ def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: W
 @clause("Function.backward.gradient")
 def test_results_lead_back(subject: Subject, world: World) -> None:
     """A result that changes with an input leads back to it, unless it is marked as not differentiable."""
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
     need_backward(subject)
     judged = 0
     for look in look_at(subject, world):
@@ -102,7 +102,7 @@ def test_results_lead_back(subject: Subject, world: World) -> None:
                 not world.try_call(_follows, look.sample, at, world),
                 f"result of {look.sample.label}, which changes with {look.sample.names[at]}",
                 f"{_kind(run.result)}, no tensor of which leads back: autograd does not look into containers",
-                "tensors as outputs of their own, or marked as not differentiable",
+                "tensors as separate outputs, or marked as non-differentiable",
             )
     need(judged, "its results lead back, are marked, or no input is differentiated")
 
@@ -192,17 +192,17 @@ def _notes(tensor: torch.Tensor) -> dict[str, tuple[int, int]]:
 
 @clause("Function.forward.captures")
 def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) -> None:
-    """Forward returns its tensors themselves: autograd does not look into lists and dicts."""
+    """Forward returns its tensors directly: autograd does not look into lists and dicts."""
     for look in look_at(subject, world):
         for name, call in named_calls([look]):
             need(look.sample.active, "no input can be differentiated")
             leads_back = subject.gradient_kind != "numeric" or look.sample.run().outputs
-            need(leads_back, "no result leads back to an input; see Function.backward.gradient")
+            need(leads_back, "no result depends on an input in the graph; see Function.backward.gradient")
             for index, value in enumerate(many(call.output)):
                 inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and differentiable(leaf)]
                 expect.that(
                     not inside,
                     f"output {index} of {name}",
                     f"a {type(value).__name__} with tensors inside, which get no gradient",
-                    "tensors as outputs of their own",
+                    "tensors as separate outputs",
                 )

@@ -67,13 +67,13 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
                 one,
                 f"{expect.shown(right)} without autocast",
             )
-    need(compared, "it is refused under autocast or in single precision, or draws random numbers")
+    need(compared, "it raises an error under autocast or in single precision, or draws random numbers")
 
 
 @clause("Function.backward.any-precision")
 @cases(precision=["float32", "float16", "bfloat16", "autocast"])
 def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world: World, precision: str) -> None:
-    """A sample in a lower precision, or under autocast, that forward takes is no error in backward."""
+    """Backward raises no error for a sample in a lower precision, or under autocast, that forward accepts."""
     taken = 0
     for given, _ in differentiated(subject, world):
         sample = _in_precision(given, precision, world)
@@ -84,9 +84,9 @@ def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world
             continue
         taken += 1
         how = "forward under autocast" if precision == "autocast" else f"in {precision}"
-        with expect.no_error(f"gradients of {given.label}, {how}, which forward takes", "gradients", _cause):
+        with expect.no_error(f"gradients of {given.label}, {how}, which forward accepts", "gradients", _cause):
             _pulled(run, world)
-    need(taken, f"it takes no sample in {precision}, or every sample is so already")
+    need(taken, f"it accepts no sample in {precision}, or every sample is in it already")
 
 
 def _in_precision(given: SampleCall, precision: str, world: World) -> SampleCall | None:
@@ -105,13 +105,13 @@ def _pulled(run: Run, world: World) -> bool:
 def _cause(error: Exception) -> str:
     """Name mixed dtypes as the cause, in PyTorch's own words."""
     mixed = any(words in str(error) for words in ("same dtype", "expected scalar type", "should be the same"))
-    return "tensors of two dtypes in one operation: what was saved, and the gradient of a result" if mixed else ""
+    return "tensors of two dtypes in one operation: a saved one, and the gradient of a result" if mixed else ""
 
 
 @clause("Function.backward.gradient")
 def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world: World) -> None:
     """Samples in half precision get, for incoming gradients of ones, about the gradients of double precision."""
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec's")
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
     compared = 0
     for sample, run in differentiated(subject, world):
         wide = in_double(sample)
@@ -132,12 +132,12 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
                 allowed = FORGIVEN * size + 10 * spread + 1e-6
                 expect.that(
                     not _gap(one, expected) > allowed,
-                    f"gradient of {sample.name(at)}, ones handed in, to {allowed:.2g}",
+                    f"gradient of {sample.name(at)}, incoming gradients one, to {allowed:.2g}",
                     one,
                     f"{expect.shown(expected)} in double precision",
                     _stopped_growing(wide, at, ones, one, expected),
                 )
-    need(compared, "no sample is in half precision, input and result, that it takes in double precision too")
+    need(compared, "no sample has input and result in half precision, and is accepted in double precision too")
 
 
 def _stopped_growing(

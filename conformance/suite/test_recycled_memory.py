@@ -1,4 +1,4 @@
-"""A call with new tensors where the memory of an earlier call's is used again, as any allocator does."""
+"""A call with new tensors in the reused memory of an earlier call's, as allocators do."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from conformance.kit.tensors import is_strided, with_attributes
 from conformance.kit.variations.meaning import meant
 from conformance.kit.world import World
 
-KEPT = "something is kept by the tensor's address, which another tensor has once the first one is gone"
+KEPT = "a value is cached by the tensor's address, which another tensor gets after the first one is freed"
 REFUSED = "it works in place"
 
 
 @clause("Function.forward.calls-independent")
 def test_new_tensors_in_recycled_memory_are_read(probe: Probe) -> None:
-    """Called with new tensors at the addresses of earlier ones, it gives what it gives for tensors elsewhere."""
+    """Called with new tensors at the addresses of earlier ones, it gives the same as for tensors elsewhere."""
     sample, world = probe.sample, probe.world
-    need(world.device == "cpu", "memory is handed out again on the CPU")
+    need(world.device == "cpu", "only memory of the CPU is reused")
     is_plain = all(_is_plain(sample.values[at]) for at in sample.active)
-    need(all(world.exchange(is_plain)), "its tensors are not plain memory, on some rank")
+    need(all(world.exchange(is_plain)), "on some rank its tensors are not in plain memory")
     need(not probe.draws, "it draws random numbers")
     numbers = {at: sample.values[at].detach() * 0.75 for at in sample.active}
-    moved = probe.unless_refused("it takes no other numbers", meant, sample, numbers)
+    moved = probe.unless_refused("it accepts no other numbers", meant, sample, numbers)
     plain = copied(sample.run(), world)
     blocks = {at: bytearray(_size(sample.values[at])) for at in sample.active}
     before = list(map(sys.getrefcount, blocks.values()))
     first = probe.unless_refused(REFUSED, _in_blocks, sample, blocks, world)
     same = all(map(expect.alike, first, plain))
     gone = list(map(sys.getrefcount, blocks.values())) == before
-    need(all(world.exchange(same)), "in another layout, or for leaves, it gives something else")
-    need(all(world.exchange(gone)), "it holds what it was called with: nothing else can come to lie there")
+    need(all(world.exchange(same)), "its results differ in another layout, or for leaves")
+    need(all(world.exchange(gone)), "it keeps its arguments alive, so their memory is not reused")
     again = probe.unless_refused(REFUSED, _in_blocks, moved, blocks, world)
     run = moved.run()
     for name, actual, right in zip(names(run), again, copied(run, world), strict=True):
-        expect.close(actual, right, f"{name} of {sample.label}, in memory that is used again", likely=KEPT)
+        expect.close(actual, right, f"{name} of {sample.label}, in reused memory", likely=KEPT)
 
 
 def _is_plain(value: torch.Tensor) -> bool:

@@ -37,7 +37,7 @@ def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World)
             tried += 1
             what = f"gradient of one tensor passed for {sample.names[first]} and {sample.name(second)}"
             expect.close(actual, right, f"{what}, against the sum for two that are equal")
-    need(tried, "no sample has two inputs of one shape and dtype that it only reads and takes from one tensor")
+    need(tried, "no sample has two inputs of equal shape and dtype for which one tensor may be passed")
 
 
 def _alike(sample: SampleCall) -> list[tuple[int, int]]:

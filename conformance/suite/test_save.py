@@ -53,7 +53,7 @@ def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
 @clause("Function.save_for_backward.hooks-suffice")
 def test_hooks_can_carry_saved_tensors_away(probe: Probe) -> None:
     """With every saved tensor carried away by hooks and all else of the call overwritten, gradients are right."""
-    how, likely = "with saved tensors carried away and back", partial(_beside, probe)
+    how, likely = "with every saved tensor replaced by a copy", partial(_beside, probe)
     given, run = probe.cotangents, _under_hooks(probe.sample)
     with expect.no_error(f"gradients of {probe.label} {how}", "the gradients", lambda error: likely()):
         actual = run.gradients(given)
@@ -69,7 +69,7 @@ def _under_hooks(sample: SampleCall) -> Run:
     try:
         return offloaded(sample)
     except RuntimeError as error:
-        need(TRANSFORMS not in str(error), "forward calls torch.func, which PyTorch refuses under saved-tensor hooks")
+        need(TRANSFORMS not in str(error), "forward calls torch.func, which raises an error under saved-tensor hooks")
         raise
 
 
@@ -84,7 +84,7 @@ def _beside(probe: Probe) -> str:
         return ""
     if not all(map(same_values, actual, probe.gradients)):
         return ""
-    return ": ".join(["backward reads a tensor that was kept beside save_for_backward", *_kept_on_ctx(run)])
+    return ": ".join(["backward reads a tensor that was stored without save_for_backward", *_kept_on_ctx(run)])
 
 
 def _kept_on_ctx(run: Run) -> list[str]:

@@ -30,16 +30,16 @@ from conformance.kit.tensors import (
 from conformance.kit.variations.layouts import LAYOUTS, Arrange, changes
 from conformance.kit.world import World
 
-UNSAVED = "backward reads a tensor on ctx that did not go through save_for_backward, so PyTorch cannot see the change"
-ALIAS = "what went through save_for_backward is an alias, such as .data or a sparse tensor: changes go unseen there"
-RESTORED = "it is changed in place and changed back, but for rounding"
-UNWATCHED = "backward reads the memory that was changed, in a way that PyTorch does not watch"
+UNSAVED = "backward reads a tensor on ctx that save_for_backward did not save, so PyTorch cannot notice the change"
+ALIAS = "save_for_backward saved an alias, such as .data or a sparse tensor, whose changes are not noticed"
+RESTORED = "it is changed in place and changed back, up to rounding"
+UNWATCHED = "backward reads the changed memory in a way that PyTorch cannot notice"
 
 
 @clause("Function.save_for_backward.protects")
 def test_a_change_in_place_is_noticed_or_does_no_harm(probe: Probe) -> None:
     """After any one argument or output was changed in place, backward raises or gives the gradients of the call."""
-    need(probe.world.size == 1, "checked on one rank only: a rank that notices would leave the others waiting")
+    need(probe.world.size == 1, "checked on one rank only: a rank that raises would leave the others waiting")
     tried = 0
     for place in range(len(_named_tensors(probe.run))):
         run = probe.sample.run()
@@ -90,7 +90,7 @@ def _changed_in_place(tensor: torch.Tensor) -> bool:
 
 @clause("Function.forward.inputs-untouched")
 def test_arguments_are_left_as_they_are(subject: Subject, world: World) -> None:
-    """Forward changes no tensor inside a container, and backward no argument."""
+    """Forward changes no tensor inside a container, and backward changes no argument."""
     compared = 0
     for sample in every_sample(subject, world):
         before = {at: value.detach().clone() for at, value in enumerate(sample.values) if _is_plain(value)}
@@ -155,7 +155,7 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
                     before[at],
                     _cause(after, before[at]),
                 )
-    need(compared, "it works in place, and takes no leaves that require grad")
+    need(compared, "it works in place, and accepts no leaves that require grad")
 
 
 def _arrangements(sample: SampleCall, world: World) -> list[Arrange]:
@@ -173,7 +173,7 @@ def _parameter(value: torch.Tensor) -> torch.Tensor:
 
 
 def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
-    """Call with these very tensors; False if the call refuses leaves, as one that works in place does."""
+    """Call with these tensors themselves; False if leaves raise an error, as in a call that works in place."""
     try:
         run = Run.of(sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
     except Exception:  # or it takes no other layout
@@ -186,12 +186,12 @@ def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tu
 
 
 def _cause(attributes: dict[str, Any], before: dict[str, Any]) -> str:
-    """Name the decorator that writes on the first argument of forward, which it takes for ctx."""
+    """Name the decorator that sets attributes on the first argument of forward, which it treats as ctx."""
     if attributes == {**before, "grad": attributes["grad"]}:
         return "backward writes the grad of the caller's tensor; see Function.backward.gradient"
     if "_fwd_used_autocast" not in attributes["others"]:
         return ""
-    return "custom_fwd on a forward without ctx: it takes the first argument for ctx, and writes on it"
+    return "custom_fwd on a forward without ctx: it treats the first argument as ctx, and sets attributes on it"
 
 
 def _attributes(tensor: torch.Tensor, memory: torch.Tensor) -> dict[str, Any]:

@@ -21,12 +21,12 @@ from conformance.kit.world import World
 
 @clause("Function.jvp.tangents-untouched")
 def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
-    """The tangents handed to jvp, long ones too, hold the same values afterwards, unless the input is changed too."""
+    """Tangents have the same values after jvp, long ones too, unless forward changes the input."""
     for name, call, jvp in jvps(look_at_forward_mode(subject, world, derived=True)):
         own = _changed_by_forward(call)
         changed = [str(place) for place in jvp.changed if place not in own]
         told = f"those of inputs {', '.join(changed)} changed"
-        expect.that(not changed, f"tangents after {name}", told, "all as they were handed in")
+        expect.that(not changed, f"tangents after {name}", told, "all unchanged")
 
 
 def _changed_by_forward(call: Call) -> set[int]:
@@ -57,7 +57,7 @@ def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
     """The arguments of a call hold the same values after jvp as before it."""
     for name, _, jvp in jvps(look_at_forward_mode(subject, world)):
         changed = f"inputs {', '.join(map(str, jvp.changed_inputs))} changed"
-        expect.that(not jvp.changed_inputs, f"arguments after {name}", changed, "all as forward left them")
+        expect.that(not jvp.changed_inputs, f"arguments after {name}", changed, "as forward left them")
 
 
 @clause("Function.forward.no-tensor-on-ctx")
@@ -79,7 +79,7 @@ def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
         if states is not None:
             compared += 1
             expect_not_seeded(states[0], states[1], f"jvp, {sample.label}")
-    need(compared, "its calls do not reach a jvp")
+    need(compared, "its calls reach no jvp")
 
 
 def _states_after(sample: SampleCall, seed: int) -> dict[str, Any]:

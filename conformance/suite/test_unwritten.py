@@ -42,18 +42,18 @@ def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
 
 
 def _both(subject: Subject, world: World) -> list[tuple[SampleCall, Made, Made]]:
-    """Every sample's call with new memory filled, and as it comes."""
+    """Return every sample's call with new memory filled, and without."""
     found = []
     for sample in every_sample(subject, world):
         plain = world.try_call(results_and_gradients, sample, world)
         filled = world.try_call(results_and_gradients, sample, world, True) if plain else None
         if plain and filled and len(plain[0]) == len(filled[0]):
             found.append((sample, filled, plain))
-    need(found, "no sample can be called while new memory is filled")
+    need(found, "no sample can be called while new memory is filled with NaN")
     return found
 
 
 def _expect_no_trace(actual: torch.Tensor, plain: torch.Tensor, what: str) -> None:
     if reads_unwritten(actual, plain):
         one, other = expect.shown_apart(actual, plain)
-        raise Deviation(f"{what}, with NaN in new memory that nothing was written to", one, other, UNWRITTEN)
+        raise Deviation(f"{what}, with NaN in new memory", one, other, UNWRITTEN)

@@ -1,4 +1,4 @@
-"""The gradient of samples derived from those given: other layouts, nothing along the first dimension."""
+"""The gradient of samples derived from the given ones: other layouts, empty along the first dimension."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EMPTY = "empty along the first dimension"
     ]
 )
 def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
-    """Inputs laid out otherwise in memory give the results and gradients of contiguous ones, or are refused."""
+    """Inputs in another layout give the results and gradients of contiguous ones, or raise an error."""
     found, tried, arrange = [], 0, LAYOUTS[layout]
     for sample in steady(subject, world):
         start = settled(sample, arrange)
@@ -69,7 +69,7 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
         if taken is not None and world.try_call(laid, start, arrange) is not None:
             tried += 1
             found.append(everywhere(start, world, lambda point: _by_layout(point, world, arrange, layout)))
-    need(tried, f"it takes no sample that is {layout}, or every sample is so already")
+    need(tried, f"it accepts no sample that is {layout}, or every sample is so already")
     for wrong in filter(None, found):
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
         raise Deviation(f"{wrong} of the sample as it is", actual, right, wrong.likely)
@@ -145,14 +145,14 @@ def _in_order(
     look: Callable[[Run], torch.Tensor],
     actual: torch.Tensor,
 ) -> str:
-    """Name the cause, if reading every input's memory in order gives what was got, or all but its own order."""
+    """Name the cause if reading every input's memory in order gives the actual values, in whatever order."""
     misread = read_in_order(point, arrange)
     if world.size > 1 or misread is None:  # a call more on one rank would wait for the others
         return ""
     right, mistaken = look(point.run()), look(misread.run())
     shuffled = in_order(arrange(right)) if right.shape == actual.shape else mistaken
     told = any(torch.allclose(actual, other) for other in (mistaken, shuffled) if actual.shape == other.shape)
-    return f"{who} takes memory for contiguous" if told else ""
+    return f"{who} assumes contiguous memory" if told else ""
 
 
 def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
@@ -186,12 +186,12 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
         for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
             if gradient.numel() == 0 or at in undefined:
                 continue
-            name = f"gradient of {sample.name(at)} with nothing along the first dimension"
+            name = f"gradient of {sample.name(at)} empty along the first dimension"
             expect.that(bool(gradient.isfinite().all()), name, gradient, "finite numbers")
             # A declared gradient may be anything here: one that adds a loss of its own is no derivative of the result.
             right = not nothing or subject.gradient_kind != "numeric" or bool((gradient == 0).all())
             expect.that(right, name, gradient, "zeros: the result is empty, and no loss depends on it")
-    need(taken, "it takes no sample with nothing along the first dimension")
+    need(taken, "it accepts no sample that is empty along the first dimension")
 
 
 def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int]:
@@ -218,9 +218,9 @@ def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int
     ]
 )
 def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
-    """A sample laid out otherwise, or with more, fewer or no rows, that forward takes is no error in backward.
+    """Backward raises no error for a sample in another layout, or with more, fewer or no rows, that forward accepts.
 
-    Where neither one row less nor half of the rows are taken, their number has a meaning, as in a square matrix.
+    If neither one row less nor half of the rows are accepted, their number has a meaning, as in a square matrix.
     """
     need_backward(subject)
     arrange = LAYOUTS.get(kind)
@@ -233,7 +233,7 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
         run = world.try_call(_derived, sample, kind, world) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
-        with expect.no_error(f"gradients of {sample.label}, {kind}, which forward takes", "gradients"):
+        with expect.no_error(f"gradients of {sample.label}, {kind}, which forward accepts", "gradients"):
             try:
                 _pulled(run, world)
             except Exception:
@@ -241,7 +241,7 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
                     continue
                 raise
         taken += 1
-    need(taken, f"it takes no sample that is {kind}, or every sample is so already")
+    need(taken, f"it accepts no sample that is {kind}, or every sample is so already")
 
 
 def _is_tied(sample: SampleCall, world: World) -> bool:

@@ -8,7 +8,7 @@ from conformance.kit.marks import clause, varies
 from conformance.kit.probe import Probe
 from conformance.kit.variations.axis import Variation
 
-ALREADY = "as it is given it changes that too; another test says so"
+ALREADY = "without variation it changes them too, and another test reports it"
 
 
 @clause("Function.mark_dirty.complete")
@@ -18,19 +18,19 @@ def test_arguments_are_written_to_where_they_are_marked(probe: Probe, variation:
     need(probe.sample.subject.function, "a plain callable may write to its arguments")
     changed = probe.go(variation).changes("argument")
     expect.that(
-        not changed, "what forward is lent", "; ".join(changed), "as it was, or given to ctx.mark_dirty and returned"
+        not changed, "arguments of forward", "; ".join(changed), "unchanged, or passed to ctx.mark_dirty and returned"
     )
 
 
 @clause("Function.forward.inputs-untouched")
 @varies("as given", "size", "number", "choice", "value", "gradient form")
 def test_arguments_and_containers_are_left_alone(probe: Probe, variation: Variation) -> None:
-    """Backward leaves arguments alone, no gradient or result lies in their memory unseen, and containers stay."""
+    """Backward changes no argument, no gradient or result secretly shares its memory, and containers stay."""
     observed = probe.go(variation)
     is_wanted = probe.plain.changes("result") or not probe.sample.subject.function  # as some documents have it
     kinds = ("container", "values", "memory", *(() if is_wanted else ("result",)))
     changed = [words for kind in kinds for words in observed.changes(kind)]
-    expect.that(not changed, "what the call is lent", "; ".join(changed), "as it was")
+    expect.that(not changed, "arguments of the call", "; ".join(changed), "as it was")
 
 
 @clause("Function.backward.grads-untouched")
@@ -47,13 +47,13 @@ def test_incoming_gradients_are_left_alone_in_any_form(probe: Probe, variation: 
 def test_no_hook_is_left_on_an_argument(probe: Probe, variation: Variation) -> None:
     """After forward and backward an argument has the hooks that it had."""
     changed = probe.go(variation).changes("hook")
-    expect.that(not changed, "what the call is lent", "; ".join(changed), "as it was")
+    expect.that(not changed, "arguments of the call", "; ".join(changed), "as it was")
 
 
 @clause("Function.save_for_backward.protects")
 @varies("parameter")
 def test_a_step_of_an_optimizer_before_backward_is_noticed(probe: Probe, variation: Variation) -> None:
-    """If a parameter is changed after forward, backward raises, or gives what it gives without the change."""
+    """If a parameter is changed after forward, backward raises an error, or gives the same as without the change."""
     try:
         actual = probe.go(variation, step=True)
     except RuntimeError:  # as it should

@@ -26,7 +26,7 @@ from conformance.kit.variations.transforms import Tensors, is_refused, outputs, 
 from conformance.kit.variations.ways import works_in_place
 
 WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
-COARSE = "it works in a coarser precision inside than its dtypes say"
+COARSE = "inside it computes in a lower precision than its dtypes"
 
 
 @clause("Function.backward.double")
@@ -51,8 +51,8 @@ def test_third_derivative_is_right_or_refused(probe: Probe, variation: Variation
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
-    need(not is_refused(gradient), "a second derivative is refused")
-    need(is_derivative(gradient, probe.world), "the second derivative is wrong already, or nobody can tell")
+    need(not is_refused(gradient), "computing a second derivative raises an error")
+    need(is_derivative(gradient, probe.world), "the second derivative is wrong already, or cannot be judged")
     second = vjp(gradient, probe.world)
     if not is_refused(second):
         expect_derivative(second, probe.world, is_derived=True, is_explained=False)
@@ -72,23 +72,26 @@ def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Vari
 @cases(size=[1, 2, 5])
 @varies("as given", "choice")
 def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variation, size: int) -> None:
-    """A batch of one, two or five samples gives what they give one by one, with any flag."""
+    """A batch of one, two or five samples gives the same as the samples one by one, with any flag."""
     subject, sample = probe.sample.subject, probe.at(variation).sample
     need(subject.separate and subject.defines("vmap"), "the class defines no vmap in the separate form")
-    need(not draws_numbers(sample) and not works_in_place(sample, probe.world), "it draws, or works in place")
+    need(
+        not draws_numbers(sample) and not works_in_place(sample, probe.world),
+        "it is random, or works in place",
+    )
     for in_dims in choices(sample)[:: max(1, len(choices(sample)) - 1)]:
         usual = batch(sample, in_dims, variants(sample))
-        need(_maps(usual), "torch.vmap of three samples raises; another test says so")
+        need(_maps(usual), "torch.vmap of three samples raises an error, which another test reports")
         need(not given_whole(usual), WHOLE)
         made = batch(sample, in_dims, variants(sample, size))
         expected = [outputs(sample, row) for row in made.rows]
-        with expect.no_error(f"{made}, {size} samples", "what the samples give"):
+        with expect.no_error(f"{made}, {size} samples", "the results of the samples"):
             actual = _mapped(made)
         expect_batch(actual, expected, f"{made}, {size} samples: output", 0.0)
 
 
 def _mapped(made: Batch) -> Tensors:
-    """Compute a batch; one that the class refuses is not judged."""
+    """Compute a batch; if the class raises an error, it is not judged."""
     try:
         found: Tensors = made.map(partial(outputs, made.sample))
     except NotImplementedError as error:
@@ -97,7 +100,7 @@ def _mapped(made: Batch) -> Tensors:
 
 
 def _maps(made: Batch) -> bool:
-    """Whether a batch is not refused."""
+    """Whether a batch raises no error."""
     try:
         made.map(partial(outputs, made.sample))
     except Exception:

@@ -1,4 +1,4 @@
-"""``vmap``: what the static method returns, and that a batch gives what its samples give."""
+"""``vmap``: what the static method returns, and that a batch gives the results of its samples."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from conformance.kit.world import World
 NO_RULE = "it has neither vmap nor generate_vmap_rule"
 #: The effect of each option for randomness on equal samples.
 DRAWN = {
-    "error": "an error, or nothing random",
+    "error": "an error, or no random numbers",
     "same": "the same for every sample",
-    "different": "random numbers of its own for every sample",
+    "different": "different random numbers for every sample",
 }
-UNREACHED = "its call does not reach the vmap of the class under test"
+UNREACHED = "the call does not reach vmap of the class under test"
 OUT_DIMS = "out_dims is nested like the output: one entry for each"
 
 
@@ -47,8 +47,8 @@ def test_own_rule_or_generated_one(subject: Subject) -> None:
 
 @clause("Function.vmap.accepts")
 def test_it_takes_the_arguments_of_forward(subject: Subject, world: World) -> None:
-    """The static method has room for info, in_dims and what forward takes."""
-    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
+    """The static method accepts info, in_dims and the arguments of forward."""
+    need(subject.defines("vmap"), "PyTorch generates its vmap rule" if subject.generates_vmap else NO_RULE)
     recorded, notes = recording(subject, "vmap")
     for batch in batches(recorded, world):
         world.try_call(batch.map, partial(outputs, batch.sample))
@@ -60,7 +60,7 @@ def test_it_takes_the_arguments_of_forward(subject: Subject, world: World) -> No
 @clause("Function.vmap.out-dims")
 def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
     """The static method returns a pair, and out_dims has an entry for each output: its mapped dimension, or None."""
-    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
+    need(subject.defines("vmap"), "PyTorch generates its vmap rule" if subject.generates_vmap else NO_RULE)
     recorded, notes = recording(subject, "vmap")
     error: Exception | None = None
     for batch in batches(recorded, world, any_out_dims=True):
@@ -73,7 +73,7 @@ def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
             not whole,
             f"out_dims for output {whole and whole[0]} of {batch}",
             "None, which says that it is the same for every sample",
-            f"the dimension of the output along which the {len(batch.rows)} samples lie, such as 0",
+            f"the dimension of the output that counts the {len(batch.rows)} samples, such as 0",
         )
     for noted in notes.of("vmap"):
         _judge(noted)
@@ -106,7 +106,7 @@ def _fits(output: Any, dim: int | None, size: int, given: str) -> None:
         return
     inside = -output.dim() <= dim < output.dim()
     expect.that(inside, f"out_dim is a dimension of its output{given}", dim, f"below {output.dim()}")
-    what = f"out_dim is where the samples are{given}: size of the output there"
+    what = f"out_dim is the dimension of the samples{given}: size of the output there"
     expect.that(output.shape[dim] == size, what, output.shape[dim], size)
 
 
@@ -118,7 +118,7 @@ def _kind(value: object) -> str:
 @clause("Function.vmap.inputs-untouched")
 def test_a_batch_is_left_as_it_is(subject: Subject, world: World) -> None:
     """The tensors of a batch hold the same values after torch.vmap as before."""
-    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
+    need(subject.defines("vmap"), "PyTorch generates its vmap rule" if subject.generates_vmap else NO_RULE)
     compared = 0
     for batch in batches(subject, world):
         need(not works_in_place(batch.sample, world), "it works in place")
@@ -162,7 +162,7 @@ def test_randomness_option_makes_no_difference(subject: Subject, world: World) -
 @cases(randomness=["error", "same", "different"])
 def test_random_numbers_are_those_that_were_asked_for(subject: Subject, world: World, randomness: str) -> None:
     """Samples that are the same draw the same numbers, or each its own, or none, as the option for randomness says."""
-    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
+    need(subject.defines("vmap"), "PyTorch generates its vmap rule" if subject.generates_vmap else NO_RULE)
     judged = 0
     for batch in batches_of_the_same(subject, world):
         tried = [
@@ -182,13 +182,13 @@ def test_random_numbers_are_those_that_were_asked_for(subject: Subject, world: W
             wrong = all(map(samples_are_alike, drawn))
         if wrong:
             what = f"first output of {batch}, {SIZE} times the same sample with randomness={randomness!r}"
-            raise Deviation(what, expect.shown(drawn[0][0]), DRAWN[randomness], "vmap does not heed info.randomness")
+            raise Deviation(what, expect.shown(drawn[0][0]), DRAWN[randomness], "vmap ignores info.randomness")
     need(judged, "it draws no random numbers, or torch.vmap of it raises")
 
 
 @clause("Function.vmap.batched")
 def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> None:
-    """A vmap inside a vmap gives what the samples of the samples give."""
+    """A vmap inside a vmap equals calling sample by sample."""
     found = []
     for outer, inner in _nested(subject, world):
         try:

@@ -19,7 +19,7 @@ from conformance.kit.variations.batches import Batch, Comparison, Values, batche
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
-NO_BACKWARD = "the class defines no backward, which is what torch.func calls"
+NO_BACKWARD = "the class defines no backward, which torch.func calls"
 NO_JVP = "the class defines no jvp"
 OF_INPUT, OF_OUTPUT = "of differentiated input", "of differentiable output"
 

@@ -37,7 +37,7 @@ class Reduced(Function):
 
 
 class ReversedOnDemand(Function):
-    """Reverses the gradient where it is told to: its result is the same."""
+    """Reverses the gradient if it is told to: its result is the same."""
 
     @staticmethod
     def forward(ctx, x, is_reversed):
@@ -74,7 +74,7 @@ class ClippedOnDemand(Function):
 
 
 class HardOnDemand(Function):
-    """Gives the largest share alone where it is told to, with the gradient of all shares."""
+    """Gives the largest share alone if it is told to, with the gradient of all shares."""
 
     @staticmethod
     def forward(ctx, x, hard):
@@ -90,7 +90,7 @@ class HardOnDemand(Function):
 
 
 class PrunedOnDemand(Function):
-    """Multiplies many rows, without small weights where it is told to; those have a gradient all the same."""
+    """Multiplies many rows, without small weights if it is told to; those have a gradient all the same."""
 
     inputs = of_shapes((5, 12), (12, 10), others=(False,))
 
@@ -182,7 +182,7 @@ class RefusedInForward(Function):
 
 
 class NoGradientForTesting(Function):
-    """Where it is not in training, it computes by another way, of which nobody wants a gradient."""
+    """If it is not in training, it computes by another way, of which nobody wants a gradient."""
 
     inputs = of_shapes((3, 4), others=(True,))
 
@@ -197,7 +197,7 @@ class NoGradientForTesting(Function):
 
 
 class NotDifferentiableOnDemand(Function):
-    """Gives places instead of values where it is told to, and marks them."""
+    """Gives places instead of values if it is told to, and marks them."""
 
     @staticmethod
     def forward(ctx, x, places):
@@ -250,7 +250,7 @@ class NoiseInPlaceOfRounding(Function):
 
 
 class InPlaceOnDemand(Function):
-    """Writes into its input where it is told to."""
+    """Writes into its input if it is told to."""
 
     @staticmethod
     def forward(ctx, x, inplace):
@@ -265,7 +265,7 @@ class InPlaceOnDemand(Function):
 
 
 class SegmentsInOrder(Function):
-    """Adds rows up by segment; where its caller says that rows come in order, it takes those from end to end."""
+    """Adds rows up by segment; if its caller says that rows come in order, it takes those from end to end."""
 
     @staticmethod
     def inputs():

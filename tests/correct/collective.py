@@ -83,7 +83,7 @@ class ScalesAfterItWasSummed(Reduce):
 
 
 class CopySummedUnderWay(Copy):
-    """A copy whose gradient is a functional collective that autograd is handed before it is done."""
+    """A copy whose gradient is a functional collective that autograd receives before it is done."""
 
     TYPES = "I -> R"
 
@@ -214,7 +214,7 @@ class Split(Function):
 
 
 class SplitWithoutGraph(Split):
-    """Its backward joins into parts of one tensor, which PyTorch refuses where the gradient is to have a graph."""
+    """Its backward joins into parts of one tensor, which PyTorch refuses if the gradient is to have a graph."""
 
     TYPES = "I -> V"
 

@@ -126,7 +126,7 @@ class GatherOfUnevenRows(Function):
 
 
 class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
-    """The same where every other rank has no rows at all."""
+    """The same if every other rank has no rows at all."""
 
     TYPES = "V -> R"
 
@@ -256,7 +256,7 @@ class ExchangeOfUnevenParts(Function):
 
 
 class ExchangeOfCountedParts(ExchangeOfUnevenParts):
-    """The same where tensors of whole numbers say how many rows: each rank's own, and in the order of the ranks."""
+    """The same if tensors of whole numbers say how many rows: each rank's own, and in the order of the ranks."""
 
     TYPES = "V, V, V -> V"
 

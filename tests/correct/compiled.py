@@ -16,7 +16,7 @@ def inputs():
 
 
 class AnotherWayWhenCompiled(Square):
-    """Computes the same numbers in another way where it is being compiled."""
+    """Computes the same numbers in another way if it is being compiled."""
 
     @staticmethod
     def forward(ctx, x):

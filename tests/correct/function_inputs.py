@@ -413,7 +413,7 @@ class CheckpointOfParameters(Function):
 
 
 class _Keys:
-    """What a decoder has seen so far, as it is handed from layer to layer."""
+    """What a decoder has seen so far, as it receives from layer to layer."""
 
     def __init__(self):
         self.seen = []

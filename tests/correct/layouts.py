@@ -15,7 +15,7 @@ def inputs():
 
 
 class TieByAddress(Function):
-    """The largest of each column. Where rows are alike the layout decides which has the gradient: any of them may."""
+    """The largest of each column. If rows are alike the layout decides which has the gradient: any of them may."""
 
     @staticmethod
     def forward(ctx, x):

@@ -117,7 +117,7 @@ class PivotedCholesky(Function):
 class SquareRoot(Function):
     """Is meant for positive definite matrices: of those that rounding leaves a little below, it takes a zero.
 
-    Its gradient divides by sums of roots, which are zero where two eigenvalues are negative.
+    Its gradient divides by sums of roots, which are zero if two eigenvalues are negative.
     """
 
     @staticmethod

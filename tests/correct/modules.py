@@ -54,7 +54,7 @@ class MaskedByAParameter(Function):
 
 
 class AddsUpTheGradItself(Function):
-    """Gives a parameter that is no argument its gradient by hand, as kernels do that add up in place."""
+    """Gives a parameter that is not an argument its gradient by hand, as kernels do that add up in place."""
 
     inputs = of_shapes((4, 3))
 

@@ -85,7 +85,7 @@ class SteppingAtZero(Function):
 
 
 class Power(Function):
-    """The exponent has no influence where the base is zero."""
+    """The exponent has no influence if the base is zero."""
 
     @staticmethod
     def inputs():
@@ -105,7 +105,7 @@ class Power(Function):
 
 
 class Exponential(Function):
-    """Infinite where its argument is large."""
+    """Infinite if its argument is large."""
 
     @staticmethod
     def forward(ctx, x):
@@ -120,7 +120,7 @@ class Exponential(Function):
 
 
 class Saturating(Function):
-    """One where its argument is large: the exponential in its backward is zero there."""
+    """One if its argument is large: the exponential in its backward is zero there."""
 
     @staticmethod
     def forward(ctx, x):
@@ -134,7 +134,7 @@ class Saturating(Function):
 
 
 class FixedPoint(Function):
-    """A fixed point, sought in so many steps: where weights are large there is none, and the adjoint has no limit."""
+    """A fixed point, sought in so many steps: if weights are large there is none, and the adjoint has no limit."""
 
     @staticmethod
     def inputs():

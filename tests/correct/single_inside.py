@@ -54,7 +54,7 @@ class BackwardOfMatmulInSingle(MatmulInSingle):
 
 
 class TwoLossesInSingle(Function):
-    """Two results from scores in single precision; where one is not in the loss, backward leaves its part out."""
+    """Two results from scores in single precision; if one is not in the loss, backward leaves its part out."""
 
     inputs = of_shapes((6, 3), (7, 3))
 

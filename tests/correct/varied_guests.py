@@ -13,7 +13,7 @@ _DOUBLE = torch.float64
 
 
 class NormalizesOnDemand(Function):
-    """Divides by the largest number of its batch where it is told to, in a copy."""
+    """Divides by the largest number of its batch if it is told to, in a copy."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -63,7 +63,7 @@ class Clamped(Function):
 
 
 class WritesIntoACopyOfTheGradient(Function):
-    """Works in place on a copy of the incoming gradient where it is told to."""
+    """Works in place on a copy of the incoming gradient if it is told to."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -154,7 +154,7 @@ class ScalarProduct(Function):
 
 
 class ReluOnDemand(Function):
-    """Copies its input where there is nothing to do."""
+    """Copies its input if there is nothing to do."""
 
     inputs = of_shapes((3, 4), others=(True,))
 

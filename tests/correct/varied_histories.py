@@ -110,7 +110,7 @@ class PositionsBeside(Function):
 
 
 class CountsItsDepth(Function):
-    """Counts how deep it is inside itself, and counts down again also where it refuses its input."""
+    """Counts how deep it is inside itself, and counts down again also if it refuses its input."""
 
     depth: ClassVar[int] = 0
 
@@ -191,7 +191,7 @@ class SumWithKeptOnes(Function):
 
 
 class RefusesWithGradientsOn(Function):
-    """Turns gradients off for a look at its input, and on again also where it refuses that."""
+    """Turns gradients off for a look at its input, and on again also if it refuses that."""
 
     @staticmethod
     @torch.compiler.disable

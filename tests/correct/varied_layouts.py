@@ -13,7 +13,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 class PicksItsKernelByLayout(Function):
-    """A matmul that reads an input along columns where that lies so, each input by its own strides."""
+    """A matmul that reads an input along columns if that lies so, each input by its own strides."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -73,7 +73,7 @@ class JoinsItsGradients(SineAndSquare):
 
 
 class OneProductForTwoThatAreOne(SineAndSquare):
-    """Saves a product where both outputs are handed the very same gradient."""
+    """Saves a product if both outputs are handed the very same gradient."""
 
     inputs = SineAndSquare.inputs
 

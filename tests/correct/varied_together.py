@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 class SineOrExponential(Function):
-    """A sine, or an exponential where it is told to; of many rows or rows that lie otherwise it works on a copy."""
+    """A sine, or an exponential if it is told to; of many rows or rows that lie otherwise it works on a copy."""
 
     inputs = of_shapes((3, 4), others=(False,))
 

@@ -14,7 +14,7 @@ inputs = of_shapes((3, 4))
 
 
 class PowerOnDemand(Function):
-    """A square, or a cube where it is told to; both can be differentiated again."""
+    """A square, or a cube if it is told to; both can be differentiated again."""
 
     inputs = of_shapes((3, 4), others=(False,))
 

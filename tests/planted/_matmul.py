@@ -1,4 +1,4 @@
-"""A Function that is right in every respect; bugs of backward are made of it by changing one thing."""
+"""A Function that is correct; bugs of backward are made of it by changing one thing."""
 
 from __future__ import annotations
 

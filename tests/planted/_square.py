@@ -1,4 +1,4 @@
-"""The square of a tensor, right in every respect: what bugs of one input derive from and change one thing of."""
+"""The square of a tensor, correct: what bugs of one input derive from and change one thing of."""
 
 from torch.autograd import Function
 

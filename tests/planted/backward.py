@@ -1,4 +1,4 @@
-"""Bugs of backward: wrong numbers, wrong counts, and gradients it has no business changing."""
+"""Bugs of backward: wrong numbers, wrong counts, and gradients it must not change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GradientMissing(MatMul):
 
 
 class GradientTooMany(MatMul):
-    """Returns a third value that is no None.
+    """Returns a third value that is not None.
 
     Breaks: Function.backward.count
     """
@@ -279,7 +279,7 @@ class IndicesMixedUp(MatMul):
 
 
 class CannotDoOneAlone(MatMul):
-    """Raises where the second input needs no gradient.
+    """Raises if the second input needs no gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -292,7 +292,7 @@ class CannotDoOneAlone(MatMul):
 
 
 class SavedOnlyWithTheFirst(MatMul):
-    """Saves what it needs only where the first input needs a gradient.
+    """Saves what it needs only if the first input needs a gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -359,7 +359,7 @@ class GradientZeroedAfterwards(MatMul):
 
 
 class GradientsLostUnlessContiguous(MatMul):
-    """Gives zeros where the incoming gradient is not contiguous.
+    """Gives zeros if the incoming gradient is not contiguous.
 
     Breaks: Function.backward.any-layout
     """

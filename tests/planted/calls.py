@@ -139,7 +139,7 @@ class FlagOfTheLastCall(Function):
 
 
 class FirstOfItsShape(Function):
-    """Keeps a factor for backward on the class, by its shape: the first one is read for ever.
+    """Keeps a factor for backward on the class, by its shape: the first one is read forever.
 
     Breaks: Function.forward.calls-independent
     """
@@ -165,7 +165,7 @@ class FirstOfItsShape(Function):
 
 
 class FirstMask(Function):
-    """Works out once which numbers are positive, and goes back through those for ever.
+    """Works out once which numbers are positive, and goes back through those forever.
 
     Breaks: Function.forward.calls-independent
     """

@@ -43,7 +43,7 @@ class WaitsForUsedResults(right.TwoGathers):
 
 
 class StridedUnreduced(right.Copy):
-    """Adds up a contiguous copy where the gradient is strided, and returns what was not added up (Megatron-LM 5337).
+    """Adds up a contiguous copy if the gradient is strided, and returns what was not added up (Megatron-LM 5337).
 
     Breaks: Collective.backward.any-layout
     """

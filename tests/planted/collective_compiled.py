@@ -40,7 +40,7 @@ class RefusedOnOneRank(_Reduce):
 
 
 class MeanWhenCompiled(_Reduce):
-    """Averages where it is compiled, and sums elsewhere.
+    """Averages if it is compiled, and sums elsewhere.
 
     Breaks: Function.compile.agrees
     """

@@ -15,7 +15,7 @@ inputs = of_shapes((2, 3))
 
 
 class GradientOfOneLevel(right.SumInTwoLevels):
-    """Adds up gradients in pairs alone: right where there is one pair.
+    """Adds up gradients in pairs alone: right if there is one pair.
 
     Breaks: Collective.backward.gradient
     """

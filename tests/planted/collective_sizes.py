@@ -54,7 +54,7 @@ class BackwardReducesWhatFitsIntoTheBuffer(right.Copy):
 
 
 class ReducesChunksWithoutTheLast(right.AllReduce):
-    """Works in whole chunks; the last one, which is shorter, stays behind where there is another.
+    """Works in whole chunks; the last one, which is shorter, stays behind if there is another.
 
     Breaks: Collective.backward.gradient
     """

@@ -16,7 +16,7 @@ def inputs():
 
 
 class CoarserWhenCompiled(Square):
-    """Computes in half precision where it is being compiled.
+    """Computes in half precision if it is being compiled.
 
     Breaks: Function.compile.agrees
     """
@@ -103,7 +103,7 @@ class OnlyForPlainTensors(Square):
 
 
 class BranchesOnItsValues(Square):
-    """Takes another way, to the same numbers, where a value is large.
+    """Takes another way, to the same numbers, if a value is large.
 
     Breaks: Function.compile.fullgraph
     """
@@ -115,7 +115,7 @@ class BranchesOnItsValues(Square):
 
 
 class AsksForANumberInBackward(Square):
-    """Leaves the work out where the gradient is zero.
+    """Leaves the work out if the gradient is zero.
 
     Breaks: Function.compile.fullgraph
     """

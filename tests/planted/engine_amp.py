@@ -6,7 +6,7 @@ import torch
 
 
 def inputs_are_not_cast() -> None:
-    """custom_fwd pays no attention to cast_inputs.
+    """custom_fwd ignores cast_inputs.
 
     Breaks: Function.amp.custom-fwd
     """

@@ -1,4 +1,4 @@
-"""Engine bugs around what apply hands out and what stays on ctx."""
+"""Engine bugs around what apply returns and what stays on ctx."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _plain(original, cls, *args):
 
 
 def one_tuple_unwrapped() -> None:
-    """apply hands out the value alone where forward returned a tuple of one.
+    """apply returns the value alone if forward returned a tuple of one.
 
     Breaks: Function.apply.returns
     """
@@ -73,7 +73,7 @@ def one_tuple_unwrapped() -> None:
 
 
 def value_in_a_tuple() -> None:
-    """apply hands out a tuple of one where forward returned a value that is no tensor.
+    """apply returns a tuple of one if forward returned a value that is not a tensor.
 
     Breaks: Function.apply.returns
     """
@@ -99,7 +99,7 @@ def none_left_out() -> None:
 
 
 def lists_handed_out_as_tuples() -> None:
-    """apply hands out a tuple where forward returned a list.
+    """apply returns a tuple if forward returned a list.
 
     Breaks: Function.apply.returns
     """
@@ -112,7 +112,7 @@ def lists_handed_out_as_tuples() -> None:
 
 
 def container_requires_grad() -> None:
-    """A result requires grad where an argument is a container with a tensor that does.
+    """A result requires grad if an argument is a container with a tensor that does.
 
     Breaks: Function.apply.direct-arguments
     """

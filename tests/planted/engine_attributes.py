@@ -25,7 +25,7 @@ def dirty_tensors_are_a_list() -> None:
 
 
 def attributes_empty_at_first() -> None:
-    """ctx.saved_for_forward is an empty tuple before anything was asked.
+    """ctx.saved_for_forward is an empty tuple before any method was called.
 
     Breaks: Function.attributes.reflect
     """

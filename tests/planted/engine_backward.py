@@ -73,7 +73,7 @@ def vjp_is_ignored() -> None:
 
 
 def vjp_gets_tensor_gradients_alone() -> None:
-    """vjp gets no None for outputs that are no tensors.
+    """vjp gets no None for outputs that are not tensors.
 
     Breaks: Function.backward.vjp-alias
     """
@@ -86,7 +86,7 @@ def vjp_gets_tensor_gradients_alone() -> None:
 
 
 def vjp_and_backward_are_accepted() -> None:
-    """Where a class has both, backward is used.
+    """If a class has both, backward is used.
 
     Breaks: Function.backward.vjp-alias
     """
@@ -123,7 +123,7 @@ def zero_dimensional_gradient_reshaped() -> None:
 
 
 def nothing_for_a_string() -> None:
-    """Outputs that are no tensors have no place among the arguments of backward.
+    """Outputs that are not tensors have no place among the arguments of backward.
 
     Breaks: Function.backward.receives
     """
@@ -136,7 +136,7 @@ def nothing_for_a_string() -> None:
 
 
 def zeros_for_what_is_no_tensor() -> None:
-    """backward gets a zero for an output that is no tensor.
+    """backward gets a zero for an output that is not a tensor.
 
     Breaks: Function.backward.receives
     """
@@ -149,7 +149,7 @@ def zeros_for_what_is_no_tensor() -> None:
 
 
 def backward_called_twice() -> None:
-    """backward is called twice where there are more than four outputs.
+    """backward is called twice if there are more than four outputs.
 
     Breaks: Function.backward.receives
     """
@@ -163,7 +163,7 @@ def backward_called_twice() -> None:
 
 
 def gradient_doubled() -> None:
-    """The gradient of a single output arrives doubled where it has two dimensions.
+    """The gradient of a single output arrives doubled if it has two dimensions.
 
     Breaks: Function.backward.receives
     """
@@ -176,7 +176,7 @@ def gradient_doubled() -> None:
 
 
 def none_is_refused() -> None:
-    """backward must return a tensor for the first of two inputs where that is a tensor.
+    """backward must return a tensor for the first of two inputs if that is a tensor.
 
     Breaks: Function.backward.none-allowed
     """

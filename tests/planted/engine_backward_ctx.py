@@ -8,7 +8,7 @@ from tests.planted._engine import around_member, on_ctx
 
 
 def saved_tensors_reversed() -> None:
-    """ctx.saved_tensors is in reverse order where more than three tensors were saved.
+    """ctx.saved_tensors is in reverse order if more than three tensors were saved.
 
     Breaks: Function.backward.saved-tensors
     """

@@ -1,4 +1,4 @@
-"""Engine bugs around arguments by name, subclasses, and what is freed early."""
+"""Engine bugs around keyword arguments, subclasses, and what is freed early."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.planted._engine import around_apply
 
 
 def tensors_given_by_name_lose_their_gradient() -> None:
-    """A tensor that is given by name counts as one that needs no gradient.
+    """A tensor that is passed by keyword counts as one that needs no gradient.
 
     Breaks: Function.apply.keywords
     """
@@ -22,7 +22,7 @@ def tensors_given_by_name_lose_their_gradient() -> None:
 
 
 def subclasses_are_stripped() -> None:
-    """Forward is handed plain tensors.
+    """Forward receives plain tensors.
 
     Breaks: Function.apply.subclass
     """

@@ -29,7 +29,7 @@ def backward_is_left_out() -> None:
 
 
 def backward_is_left_out_below_a_transform() -> None:
-    """The same where torch.func differentiates compiled code.
+    """The same if torch.func differentiates compiled code.
 
     Breaks: Function.compile.transforms
     """

@@ -80,7 +80,7 @@ def forward_called_twice() -> None:
 
 
 def setup_context_called_twice() -> None:
-    """setup_context is called twice where there are more than four inputs.
+    """setup_context is called twice if there are more than four inputs.
 
     Breaks: Function.setup_context.separate
     """
@@ -93,7 +93,7 @@ def setup_context_called_twice() -> None:
 
 
 def forward_again_after_setup_context() -> None:
-    """forward is called once more when setup_context is done, where there are more than four inputs.
+    """forward is called once more when setup_context is done, if there are more than four inputs.
 
     Breaks: Function.setup_context.separate
     """
@@ -143,7 +143,7 @@ def setup_context_always_gets_a_tuple() -> None:
 
 
 def setup_context_gets_one_tuple_unwrapped() -> None:
-    """setup_context gets the value alone where forward returned a tuple of one.
+    """setup_context gets the value alone if forward returned a tuple of one.
 
     Breaks: Function.setup_context.separate
     """
@@ -173,7 +173,7 @@ def defaults_left_out() -> None:
 
 
 def names_come_last() -> None:
-    """Arguments given by name stand behind the others in inputs, in the order given.
+    """Arguments passed by keyword come after the others in inputs, in the order given.
 
     Breaks: Function.setup_context.keywords
     """

@@ -38,7 +38,7 @@ def clearing_saved_tensors_does_nothing() -> None:
 
 
 def bools_stop_the_gradient() -> None:
-    """No output requires grad where one is a bool.
+    """No output requires grad if one is a bool.
 
     Breaks: Function.mark_non_differentiable.integers
     """

@@ -57,7 +57,7 @@ def tangents_reversed() -> None:
 
 
 def zeros_for_what_is_no_tensor() -> None:
-    """jvp gets a zero for an input that is no tensor.
+    """jvp gets a zero for an input that is not a tensor.
 
     Breaks: Function.jvp.receives
     """
@@ -70,7 +70,7 @@ def zeros_for_what_is_no_tensor() -> None:
 
 
 def nothing_for_what_is_no_tensor() -> None:
-    """Inputs that are no tensors have no place among the arguments of jvp under torch.func.
+    """Inputs that are not tensors have no place among the arguments of jvp under torch.func.
 
     Breaks: Function.jvp.receives
     """

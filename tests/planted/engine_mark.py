@@ -104,7 +104,7 @@ def dirty_does_not_count_as_changed() -> None:
 
 
 def dirty_counts_only_what_is_seen() -> None:
-    """A tensor marked dirty counts as changed only where the change was made with recorded operations.
+    """A tensor marked dirty counts as changed only if the change was made with recorded operations.
 
     Breaks: Function.mark_dirty.protects
     """
@@ -129,7 +129,7 @@ def marked_outputs_need_grad() -> None:
 
 
 def only_the_first_is_marked() -> None:
-    """mark_non_differentiable heeds its first argument alone.
+    """mark_non_differentiable regards its first argument only.
 
     Breaks: Function.mark_non_differentiable.no-grad
     """
@@ -141,7 +141,7 @@ def only_the_first_is_marked() -> None:
 
 
 def single_output_cannot_be_marked() -> None:
-    """A marked output needs grad where it is the only one.
+    """A marked output needs grad if it is the only one.
 
     Breaks: Function.mark_non_differentiable.no-grad
     """

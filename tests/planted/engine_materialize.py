@@ -65,7 +65,7 @@ def true_means_false() -> None:
 
 
 def zeros_without_a_shape() -> None:
-    """The zeros for a gradient are zero-dimensional when asked for with True.
+    """The zeros for a gradient are zero-dimensional with True.
 
     Breaks: Function.set_materialize_grads.zeros
     """
@@ -84,7 +84,7 @@ def zeros_without_a_shape() -> None:
 
 
 def ones_for_tangents() -> None:
-    """The tangent of an input that has none arrives as ones when asked for with True.
+    """The tangent of an input that has none arrives as ones with True.
 
     Breaks: Function.set_materialize_grads.zeros
     """

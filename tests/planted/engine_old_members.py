@@ -58,7 +58,7 @@ def everything_is_traceable() -> None:
 
 
 def instance_in_silence() -> None:
-    """Making an instance gives no warning.
+    """Making an instance emits no warning.
 
     Breaks: Function.init.instance
     """
@@ -66,7 +66,7 @@ def instance_in_silence() -> None:
 
 
 def instance_warns_of_something_else() -> None:
-    """Making an instance gives a UserWarning.
+    """Making an instance emits a UserWarning.
 
     Breaks: Function.init.instance
     """

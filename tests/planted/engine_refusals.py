@@ -72,7 +72,7 @@ def further_nones_are_refused() -> None:
 
 
 def anything_is_saved() -> None:
-    """save_for_backward drops what is no tensor.
+    """save_for_backward drops everything that is not a tensor.
 
     Breaks: Function.save_for_backward.refused
     """

@@ -114,7 +114,7 @@ def unchanged_tensors_are_refused() -> None:
 
 
 def saved_tensors_stay_on_ctx() -> None:
-    """ctx keeps what was saved as long as it lives, the output as well: a cycle.
+    """ctx keeps what was saved while it lives, the output too: a cycle.
 
     Breaks: Function.save_for_backward.no-leak
     """

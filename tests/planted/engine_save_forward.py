@@ -45,7 +45,7 @@ def _read_in_jvp(change) -> None:
 
 
 def saved_for_forward_reversed() -> None:
-    """In jvp ctx.saved_tensors is in reverse order, except where None was saved.
+    """In jvp ctx.saved_tensors is in reverse order, except if None was saved.
 
     Breaks: Function.save_for_forward.saved-tensors
     """

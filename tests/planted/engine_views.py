@@ -92,7 +92,7 @@ def new_tangents_of_changed_inputs_are_taken() -> None:
 
 
 def forward_runs_again_for_the_tangent() -> None:
-    """Where an input has a tangent, everything runs without it first.
+    """If an input has a tangent, everything runs without it first.
 
     Breaks: Function.jvp.at-once
     """

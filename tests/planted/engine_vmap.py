@@ -29,7 +29,7 @@ def batch_size_of_the_first_dimension() -> None:
 
 
 def randomness_always_error() -> None:
-    """info.randomness is "error" whatever was asked.
+    """info.randomness is "error" whatever was passed.
 
     Breaks: Function.vmap.info
     """
@@ -55,7 +55,7 @@ def info_of_the_first_level() -> None:
 
 
 def in_dims_of_tensors_alone() -> None:
-    """in_dims has no entry for what is no tensor.
+    """in_dims has no entry for a non-tensor.
 
     Breaks: Function.vmap.in-dims
     """
@@ -134,7 +134,7 @@ def tensors_come_first() -> None:
 
 
 def others_left_out() -> None:
-    """vmap does not get the arguments that are no tensors.
+    """vmap does not get the arguments that are not tensors.
 
     Breaks: Function.vmap.args
     """

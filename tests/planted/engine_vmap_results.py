@@ -31,7 +31,7 @@ def unmapped_outputs_differ_by_sample() -> None:
 
 
 def first_out_dim_counts_for_all() -> None:
-    """The first entry of out_dims that is no None is used for all outputs that have one.
+    """The first entry of out_dims that is not None is used for all outputs that have one.
 
     Breaks: Function.vmap.out-dims-honoured
     """
@@ -46,7 +46,7 @@ def first_out_dim_counts_for_all() -> None:
 
 
 def outputs_that_are_no_tensors_lost() -> None:
-    """Outputs of vmap that are no tensors become None.
+    """Outputs of vmap that are not tensors become None.
 
     Breaks: Function.vmap.out-dims-honoured
     """

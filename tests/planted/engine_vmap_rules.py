@@ -26,7 +26,7 @@ def missing_rule_is_generated() -> None:
 
 
 def missing_rule_is_generated_for_differentiable_classes() -> None:
-    """A class without a vmap rule gets one where it has a jvp.
+    """A class without a vmap rule gets one if it has a jvp.
 
     Breaks: Function.vmap.required
     """
@@ -41,7 +41,7 @@ def missing_rule_is_generated_for_differentiable_classes() -> None:
 
 
 def own_rule_goes_first() -> None:
-    """Where a class has both rules its own is used.
+    """If a class has both rules its own is used.
 
     Breaks: Function.vmap.both-refused
     """
@@ -55,7 +55,7 @@ def own_rule_goes_first() -> None:
 
 
 def generated_rule_goes_first() -> None:
-    """Where a class has both rules one is generated.
+    """If a class has both rules one is generated.
 
     Breaks: Function.vmap.both-refused
     """
@@ -69,7 +69,7 @@ def generated_rule_goes_first() -> None:
 
 
 def both_called_before_refusing() -> None:
-    """Where a class has both rules its own is called, and an error raised afterwards.
+    """If a class has both rules its own is called, and an error raised afterwards.
 
     Breaks: Function.vmap.both-refused
     """
@@ -112,7 +112,7 @@ def combined_form_refused_vaguely() -> None:
 
 
 def combined_form_with_vmap_taken() -> None:
-    """Under torch.vmap alone the combined form is taken where it has a vmap.
+    """Under torch.vmap alone the combined form is taken if it has a vmap.
 
     Breaks: Function.vmap.separate-form
     """

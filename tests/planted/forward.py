@@ -97,7 +97,7 @@ class TensorInAPartial(Square):
 
 
 class TensorOnCtxUntilBackward(Square):
-    """Keeps a tensor on ctx, and lets go of it in backward: where that never runs, or runs twice, it is too late.
+    """Keeps a tensor on ctx, and lets go of it in backward: if that never runs, or runs twice, it is too late.
 
     Breaks: Function.forward.no-tensor-on-ctx
     """

@@ -46,7 +46,7 @@ class LossScaleLeftIn(Square):
 
 
 class DerivativeWhereAskedFor(Function):
-    """Computes its derivative in forward where the input requires grad, which inside torch.func it never does.
+    """Computes its derivative in forward if the input requires grad, which inside torch.func it never does.
 
     Breaks: Function.func.grad
     """
@@ -89,7 +89,7 @@ class SingleOnMeta(Square):
 
 
 class OnTheCpuFromMeta(Square):
-    """Makes up a result where its input is on the meta device, with real memory.
+    """Makes up a result if its input is on the meta device, with real memory.
 
     Breaks: Function.forward.meta
     """

@@ -32,7 +32,7 @@ class ClampsTheGradient(Function):
 
 
 class ZerosEndBackward(Function):
-    """Returns early where the gradient of the first output is zero, whatever that of the second is.
+    """Returns early if the gradient of the first output is zero, whatever that of the second is.
 
     Breaks: Function.backward.gradient
     """

@@ -13,7 +13,7 @@ inputs = of_shapes((3, 2))
 
 
 class _DoubleInPlace(Function):
-    """Right in every respect."""
+    """Correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -26,7 +26,7 @@ class _DoubleInPlace(Function):
 
 
 class _Sorted(Function):
-    """Right in every respect."""
+    """Correct."""
 
     @staticmethod
     def forward(ctx, x):

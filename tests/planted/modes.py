@@ -93,7 +93,7 @@ class LeastGradient(Square):
 
 
 class RoundsWhereItIsDifferentiable(Square):
-    """Rounds the gradient to half precision where a graph of it is made.
+    """Rounds the gradient to half precision if a graph of it is made.
 
     Breaks: Function.backward.create-graph
     """
@@ -141,7 +141,7 @@ class RefusesOtherThreads(Square):
 
 
 class CoarserWhereNoGradientIsNeeded(Square):
-    """Computes in half precision where no gradient is asked for.
+    """Computes in half precision if no gradient is asked for.
 
     Breaks: Function.forward.same-without-grad
     """

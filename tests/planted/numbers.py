@@ -52,7 +52,7 @@ class GuardedInForwardAlone(Function):
 
 
 class LogarithmOfZero(right.Power):
-    """A power; the gradient of the exponent has the logarithm of the base in it, times zero where that is zero.
+    """A power; the gradient of the exponent has the logarithm of the base in it, times zero if that is zero.
 
     Breaks: Function.backward.gradient
     """
@@ -67,7 +67,7 @@ class LogarithmOfZero(right.Power):
 
 
 class SigmoidFromAnExponential(Function):
-    """Infinity divided by infinity where the argument is large.
+    """Infinity divided by infinity if the argument is large.
 
     Breaks: Function.backward.large-numbers
     """

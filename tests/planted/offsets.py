@@ -14,7 +14,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 def _from_the_beginning(tensor):
-    """The memory of a tensor made contiguous, as a library that is handed the storage sees it."""
+    """The memory of a tensor made contiguous, as a library that receives the storage sees it."""
     whole = tensor.contiguous()
     flat = torch.empty(0, dtype=whole.dtype, device=whole.device).set_(whole.untyped_storage())
     return flat[: whole.numel()].view(whole.shape)

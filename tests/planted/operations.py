@@ -51,7 +51,7 @@ _SCALE = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
 
 
 class ScaledByAParameter(Function):
-    """Multiplies by a parameter that is no argument, and so is never trained.
+    """Multiplies by a parameter that is not an argument, and so is never trained.
 
     Breaks: Function.forward.captures
     """
@@ -69,7 +69,7 @@ _WEIGHT = torch.nn.Parameter(torch.eye(3, dtype=torch.float64) + 0.5)
 
 
 class LinearByAParameter(Function):
-    """Calls a linear layer with a weight that is no argument; what is multiplied is a view of it.
+    """Calls a linear layer with a weight that is not an argument; what is multiplied is a view of it.
 
     Breaks: Function.forward.captures
     """
@@ -104,7 +104,7 @@ _SHIFT = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
 
 
 class ShiftedByAParameterOfZeros(Function):
-    """Adds a parameter that is no argument, but is as new as one that is: both are zeros.
+    """Adds a parameter that is not an argument, but is as new as one that is: both are zeros.
 
     Breaks: Function.forward.captures
     """
@@ -153,7 +153,7 @@ class AListOfResults(Function):
 
 
 class RoundsWhenRunAgain(Square):
-    """Saves its input in half precision where it runs for a backward pass, and leaves nothing out the first time.
+    """Saves its input in half precision if it runs for a backward pass, and leaves nothing out the first time.
 
     Breaks: Function.checkpoint.agrees
     """

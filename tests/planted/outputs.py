@@ -1,4 +1,4 @@
-"""Bugs of backward where a Function has several outputs and not all are used."""
+"""Bugs of backward if a Function has several outputs and not all are used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ inputs = of_shapes((4,))
 
 
 class _Parts(Function):
-    """Two outputs of one input; right in every respect."""
+    """Two outputs of one input; correct."""
 
     @staticmethod
     def forward(ctx, x):

@@ -9,7 +9,7 @@ HALF = torch.bfloat16
 
 
 class TwiceForStridedGradients(Function):
-    """A kernel in half precision that takes a gradient twice where that is not contiguous.
+    """A kernel in half precision that takes a gradient twice if that is not contiguous.
 
     Breaks: Function.backward.any-layout
     """

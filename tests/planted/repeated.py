@@ -1,4 +1,4 @@
-"""Bugs that show where one tensor is passed for two arguments."""
+"""Bugs that show if one tensor is passed for two arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SPEC = "Function"
 
 
 class CountsTheSameTensorTwice(Function):
-    """Adds the gradients up itself where both arguments are one tensor, which autograd does too.
+    """Adds the gradients up itself if both arguments are one tensor, which autograd does too.
 
     Breaks: Function.backward.gradient
     """

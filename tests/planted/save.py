@@ -15,7 +15,7 @@ inputs = of_shapes((3, 2))
 
 
 class _Cube(Function):
-    """Right in every respect, in the separate form and with a jvp; the bugs below change one thing each."""
+    """Correct, in the separate form and with a jvp; the bugs below change one thing each."""
 
     @staticmethod
     def forward(x):
@@ -116,7 +116,7 @@ class SavedFromOutside(_Cube):
 
 
 class NumberSavedWithoutGradient(Function):
-    """Saves a number in place of the tensor where no gradient is needed.
+    """Saves a number in place of the tensor if no gradient is needed.
 
     Breaks: Function.save_for_backward.only-tensors
     """

@@ -78,7 +78,7 @@ class SwitchesOneDnnOff(Square):
 
 
 class ForbidsFlashAttention(Square):
-    """Forbids a kernel of attention in backward, for everybody and for ever.
+    """Forbids a kernel of attention in backward, for everybody and forever.
 
     Breaks: Function.forward.deterministic
     """

@@ -15,7 +15,7 @@ inputs = of_shapes((3, 4))
 
 
 class _Sine(Function):
-    """Right in every respect."""
+    """Correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -111,7 +111,7 @@ class IndexOfTheMaximumOverflows(Function):
 
 
 class GradientOverwrittenWhereLong(_Sine):
-    """Saves memory by working in place on the incoming gradient, where that is large.
+    """Saves memory by working in place on the incoming gradient, if that is large.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -124,7 +124,7 @@ class GradientOverwrittenWhereLong(_Sine):
 
 
 class InputOverwrittenWhereLong(_Sine):
-    """Saves memory by working in place on a long input, without a word.
+    """Saves memory by working in place on a long input, silently.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -190,7 +190,7 @@ class NormOfAllRows(Function):
 
 
 class SqueezesTheBatch(Function):
-    """Drops the last dimension by dropping every dimension of one, and so the batch where it is one.
+    """Drops the last dimension by dropping every dimension of one, and so the batch if it is one.
 
     Breaks: Function.backward.any-input
     """
@@ -223,7 +223,7 @@ class RoomForSoManyRows(_Sine):
 
 
 class LastBlockOfSquares(Function):
-    """Adds squares up in blocks, and leaves out the last one where it is not full: of a long sum little is missing.
+    """Adds squares up in blocks, and leaves out the last one if it is not full: of a long sum little is missing.
 
     Breaks: Function.backward.gradient
     """

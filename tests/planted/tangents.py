@@ -45,7 +45,7 @@ class TangentTripledInPlace(_Triple):
 
 
 class TangentTripledInPlaceInSinglePrecision(_Triple):
-    """jvp works in place on a copy in single precision, which is no copy where the tangent has that dtype.
+    """jvp works in place on a copy in single precision, which is no copy if the tangent has that dtype.
 
     Breaks: Function.jvp.tangents-untouched
     """

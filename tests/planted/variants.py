@@ -49,7 +49,7 @@ class OffsetForgotten(Function):
 
 
 class ViewOfTheSaved(MatMul):
-    """Flattens the saved tensors by view, which raises where their memory does not allow it.
+    """Flattens the saved tensors by view, which raises if their memory does not allow it.
 
     Breaks: Function.backward.any-input
     """
@@ -230,7 +230,7 @@ class OneRowFewerInBfloat16(Function):
 
 
 class DividesByTheNumberOfRows(MatMul):
-    """The gradient of the weights is a mean over rows, times their number: not-a-number where there are none.
+    """The gradient of the weights is a mean over rows, times their number: not-a-number if there are none.
 
     Breaks: Function.backward.gradient
     """

@@ -8,7 +8,7 @@ SPEC = "Function"
 
 
 class NoBatchOfOne(right.MeanOf):
-    """Drops dimensions of one, and with them the batch where it is one.
+    """Drops dimensions of one, and with them the batch if it is one.
 
     Breaks: Function.vmap.batched
     """

@@ -73,7 +73,7 @@ class ClampedInPlace(right.Clamped):
 
 
 class NegatesItsInputInBackward(right.NormalizesOnDemand):
-    """Works in place on what it saved where it is told to, in backward.
+    """Works in place on what it saved if it is told to, in backward.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -90,7 +90,7 @@ class NegatesItsInputInBackward(right.NormalizesOnDemand):
 
 
 class OverwritesManyRowsInBackward(Square):
-    """Writes the gradient over what it saved, where there are many rows.
+    """Writes the gradient over what it saved, if there are many rows.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -105,7 +105,7 @@ class OverwritesManyRowsInBackward(Square):
 
 
 class WritesIntoTheGradientOnDemand(right.WritesIntoACopyOfTheGradient):
-    """Works in place on the incoming gradient itself where it is told to.
+    """Works in place on the incoming gradient itself if it is told to.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -150,7 +150,7 @@ class TakesFromTheCallersDict(right.OptionsInADict):
 
 
 class InputsAsGradients(right.ScalarProduct):
-    """Hands the inputs themselves out as gradients where the incoming one is one, as that of a loss is.
+    """Hands the inputs themselves out as gradients if the incoming one is one, as that of a loss is.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -165,7 +165,7 @@ class InputsAsGradients(right.ScalarProduct):
 
 
 class DataWhereThereIsNothingToDo(right.ReluOnDemand):
-    """Returns the data of its input where there is nothing to do: the caller's numbers, and nobody knows.
+    """Returns the data of its input if there is nothing to do: the caller's numbers, and nobody knows.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -247,7 +247,7 @@ class EmptiesTheCallersListInBackward(right.MinimumOfAList):
 
 
 class NotKeptForAFlag(right.ReluOnDemand):
-    """Reads of ctx, where the flag is off, what forward keeps where it is on.
+    """Reads of ctx, if the flag is off, what forward keeps if it is on.
 
     Breaks: Function.backward.any-input
     """

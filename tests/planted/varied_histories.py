@@ -89,7 +89,7 @@ class PositionsHandedOut(right.PositionsBeside):
 
 
 class DepthLeftBehind(right.CountsItsDepth):
-    """Does not count down again where it refuses its input: from then on results are twice as large.
+    """Does not count down again if it refuses its input: from then on results are twice as large.
 
     Breaks: Function.forward.calls-independent
     """
@@ -125,7 +125,7 @@ class WeightOfTheEvaluation(right.KeepsWhatItDivides):
 
 
 class KeepsEvaluations(Square):
-    """Keeps what it is called with, where no gradient is needed.
+    """Keeps what it is called with, if no gradient is needed.
 
     Breaks: Function.forward.frees-memory
     """
@@ -158,7 +158,7 @@ class OnesHandedOut(right.SumWithKeptOnes):
 
 
 class GradientsOffWhereItRefuses(right.RefusesWithGradientsOn):
-    """Keeps a switch that it turns off before it looks at its input, and does not turn on where it refuses that.
+    """Keeps a switch that it turns off before it looks at its input, and does not turn on if it refuses that.
 
     Breaks: Function.forward.calls-independent
     """

@@ -1,4 +1,4 @@
-"""Bugs that show where one tensor alone lies otherwise, has another dtype, or shares its memory with another one."""
+"""Bugs that show if one tensor alone lies otherwise, has another dtype, or shares its memory with another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 class BothLieAsTheFirst(right.PicksItsKernelByLayout):
-    """Where the first input lies along columns, it reads the memory of the second as if that did so too.
+    """If the first input lies along columns, it reads the memory of the second as if that did so too.
 
     Breaks: Function.backward.gradient
     """
@@ -27,7 +27,7 @@ class BothLieAsTheFirst(right.PicksItsKernelByLayout):
 
 
 class WeightsAlongRowsOfColumns(right.PicksItsKernelByLayout):
-    """Where the second input alone lies along columns, forward takes it for a contiguous one.
+    """If the second input alone lies along columns, forward takes it for a contiguous one.
 
     Breaks: Function.backward.gradient
     """
@@ -102,7 +102,7 @@ class SlicesTakenInOrder(right.SineAndSquare):
 
 
 class AddsInPlaceWhatIsOne(right.SineAndSquare):
-    """Where both outputs are handed the same gradient, it works in place on it, and divides it again.
+    """If both outputs are handed the same gradient, it works in place on it, and divides it again.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -161,7 +161,7 @@ class MixedWithoutItsSlope(right.MixedPrecisions):
 
 
 class MixedByTheFirst(right.MixedPrecisions):
-    """Computes both gradients in the dtype of the first input, to whole numbers where that is a small one.
+    """Computes both gradients in the dtype of the first input, to whole numbers if that is a small one.
 
     Breaks: Function.backward.gradient
     """

@@ -49,7 +49,7 @@ class DefaultTakenForGranted(right.Scaled):
 
 
 class DefaultIsNoArgument(right.Scaled):
-    """Returns one gradient, as for a call without the factor, also where the factor is passed.
+    """Returns one gradient, as for a call without the factor, also if the factor is passed.
 
     Breaks: Function.backward.count
     """

@@ -1,4 +1,4 @@
-"""Bugs that show where some outputs are used and others are not, or some inputs need a gradient and others do not."""
+"""Bugs that show if some outputs are used and others are not, or some inputs need a gradient and others do not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NothingForTheMiddle(right.ThreeParts):
 
 
 class WeightsOfAQuotientAlone(right.ProductAndQuotient):
-    """The second input alone gets no gradient of the second output, where only that one is used.
+    """The second input alone gets no gradient of the second output, if only that one is used.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -55,7 +55,7 @@ class WeightsOfAQuotientAlone(right.ProductAndQuotient):
 
 
 class NumeratorOfAProductAlone(right.ProductAndQuotient):
-    """The first input alone gets the gradient of a quotient for that of a product, where only that one is used.
+    """The first input alone gets the gradient of a quotient for that of a product, if only that one is used.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -70,7 +70,7 @@ class NumeratorOfAProductAlone(right.ProductAndQuotient):
 
 
 class TwoOfThreeFactors(right.ThreeFactors):
-    """The product that gradients share is made for the first input, and is another one where the second needs none.
+    """The product that gradients share is made for the first input, and is another one if the second needs none.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """

@@ -1,4 +1,4 @@
-"""Bugs of Functions that draw random numbers: at other sizes and numbers, and where they run again."""
+"""Bugs of Functions that draw random numbers: at other sizes and numbers, and if they run again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MaskOfTheFirstBlock(right.DropsByProbability):
 
 
 class TwiceForAnyProbability(right.DropsByProbability):
-    """Multiplies by two, as is right where one half is dropped.
+    """Multiplies by two, as is right if one half is dropped.
 
     Breaks: Function.backward.gradient
     """

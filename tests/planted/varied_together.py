@@ -1,4 +1,4 @@
-"""Bugs that show only where two things meet, each of which alone is right."""
+"""Bugs that show only if two things meet, each of which alone is right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class ManyRowsOfAnExponential(right.SineOrExponential):
-    """Leaves out rows beyond the 64th, where the flag is on.
+    """Leaves out rows beyond the 64th, if the flag is on.
 
     Breaks: Function.backward.gradient
     """
@@ -28,7 +28,7 @@ class ManyRowsOfAnExponential(right.SineOrExponential):
 
 
 class TransposedExponential(right.SineOrExponential):
-    """Reads what it saved as if it were contiguous, where the flag is on.
+    """Reads what it saved as if it were contiguous, if the flag is on.
 
     Breaks: Function.backward.gradient
     """
@@ -45,7 +45,7 @@ class TransposedExponential(right.SineOrExponential):
 
 
 class ManyTransposedRows(right.SineOrExponential):
-    """Reads what it saved as if it were contiguous, where there are many rows.
+    """Reads what it saved as if it were contiguous, if there are many rows.
 
     Breaks: Function.backward.gradient
     """
@@ -62,7 +62,7 @@ class ManyTransposedRows(right.SineOrExponential):
 
 
 class ProductAloneWithoutItsFactor(right.GatedProduct):
-    """Forgets the factor of the flag where the first output alone is used.
+    """Forgets the factor of the flag if the first output alone is used.
 
     Breaks: Function.backward.gradient
     """
@@ -77,7 +77,7 @@ class ProductAloneWithoutItsFactor(right.GatedProduct):
 
 
 class TransposedGradientOfTheGateAlone(right.GatedProduct):
-    """Where the second input alone needs a gradient, it reads the incoming one as if it were contiguous.
+    """If the second input alone needs a gradient, it reads the incoming one as if it were contiguous.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """

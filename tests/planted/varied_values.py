@@ -39,7 +39,7 @@ class RootWithoutItsMagnitude(right.SignedSquareRoot):
 
 
 class MagnitudeWithoutItsSign(right.Magnitudes):
-    """Forgets that a magnitude falls where what it is taken of is negative.
+    """Forgets that a magnitude falls if what it is taken of is negative.
 
     Breaks: Function.backward.gradient
     """
@@ -53,7 +53,7 @@ class MagnitudeWithoutItsSign(right.Magnitudes):
 
 
 class ZeroTimesInfinity(right.LogSumWithBias):
-    """Multiplies shares of zero by what is infinite, where the bias leaves elements out.
+    """Multiplies shares of zero by what is infinite, if the bias leaves elements out.
 
     Breaks: Function.backward.gradient
     """

@@ -120,7 +120,7 @@ class NoOutDims(_Base):
 
 
 class OneOutDimForTwo(_Base):
-    """One out_dim where the output is a pair: PyTorch lets it pass, the documentation does not.
+    """One out_dim if the output is a pair: PyTorch lets it pass, the documentation does not.
 
     Breaks: Function.vmap.out-dims
     """

@@ -1,4 +1,4 @@
-"""Functions of which PyTorch's generated rule makes wrong numbers, without a word, or which it refuses."""
+"""Functions of which PyTorch's generated rule makes wrong numbers, silently, or which it refuses."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class NamedTuple(Function):
 
 
 class TwoOutputs(Function):
-    """One output is made of one input alone: where that is not mapped, its gradient is counted for every sample.
+    """One output is made of one input alone: if that is not mapped, its gradient is counted for every sample.
 
     Breaks: Function.vmap.batched
     """

@@ -29,7 +29,7 @@ class ValueForTheDerivative(numbers.GuardedInForwardAlone):
 
 
 class GuardedWithZero(numbers.ProductDividedByItsFactors):
-    """The product of rows: where a factor is zero, its gradient is zero instead of the product of the others.
+    """The product of rows: if a factor is zero, its gradient is zero instead of the product of the others.
 
     Breaks: Function.backward.gradient
     """

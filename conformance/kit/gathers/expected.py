@@ -37,7 +37,7 @@ REFUSED = ("data type is not supported", "Invalid scalar type", "Unsupported dat
 
 
 def carries(world: World, dtype: torch.dtype) -> None:
-    """End the test as not applicable if the backend itself refuses to gather or to add up a dtype."""
+    """End the test as not applicable if the backend itself cannot gather or sum a dtype."""
     if not dist.is_initialized():
         return
     one = torch.ones(1, dtype=dtype, device=world.device)
@@ -61,7 +61,7 @@ NOT_HANDED = "the class does not receive args: its adapter drops them"
 
 
 def gets_args(subject: Subject, world: World) -> bool:
-    """Whether the class, or a plain callable in its place, is handed args as they are."""
+    """Whether the class, or a plain callable in its place, receives args unchanged."""
     if subject.call is None:
         return True
     args = launch(world)
@@ -163,7 +163,7 @@ def expect_gradient(
 ) -> None:
     """Assert that this rank's gradient is the sum of what every rank holds for its entry."""
     rank, expected = world.rank, added_up(table, world.rank)
-    name = f"the gradient of x on rank {rank} of {world.size}{what}, the sum of what all ranks have for entry {rank}"
+    name = f"the gradient of x on rank {rank} of {world.size}{what}, the sum of all ranks' gradients of entry {rank}"
     if actual is None:
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
@@ -178,7 +178,7 @@ def expect_nothing_more_kept(world: World, actual: torch.Tensor | None) -> None:
     if actual is None:
         return
     needed, kept = actual.numel() * actual.element_size(), actual.untyped_storage().nbytes()
-    all_ranks = "a view of what belongs to all ranks: clone it" if kept == needed * world.size else ""
+    all_ranks = "a view of all ranks' gradients: clone it" if kept == needed * world.size else ""
     what = f"the memory that {where} keeps alive"
     expect.that(kept <= needed, what, f"{kept} bytes", f"{needed} bytes at most, its own size", all_ranks)
 
@@ -211,16 +211,16 @@ def _moved(world: World, x: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def need_jvp(subject: Subject) -> None:
     """End the test as not applicable if the class has no forward mode."""
-    need(subject.defines("jvp"), "no class defines a jvp: forward mode is not offered")
+    need(subject.defines("jvp"), "no class defines jvp: forward mode is not supported")
 
 
 def need_transforms(subject: Subject) -> None:
     """End the test as not applicable if torch.func cannot be used."""
-    need(subject.separate, "torch.func takes the separate form alone, with setup_context: this is another form")
+    need(subject.separate, "torch.func accepts only the separate form, with setup_context; this class has another form")
 
 
 def need_vmap(subject: Subject) -> None:
     """End the test as not applicable if the class does not support torch.vmap."""
     need_transforms(subject)
     offered = subject.defines("vmap") or subject.generates_vmap
-    need(offered, "the class has neither vmap nor generate_vmap_rule: torch.vmap is not offered")
+    need(offered, "the class has neither vmap nor generate_vmap_rule: torch.vmap is not supported")

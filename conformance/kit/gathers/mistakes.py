@@ -32,7 +32,7 @@ def join_mistakes(tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
     return {
         "joined in the reverse order of ranks": torch.cat(list(reversed(tensors))),
         **repeated,
-        "rows of the ranks in turn": torch.stack(list(tensors), 1).flatten(0, 1),
+        "rows of the ranks interleaved": torch.stack(list(tensors), 1).flatten(0, 1),
     }
 
 

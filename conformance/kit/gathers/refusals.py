@@ -29,7 +29,7 @@ def expect_refused(
     said = world.exchange([objects, mine, expect.shown(x)])
     given = ", ".join(f"rank {rank} gives {shown}" for rank, (_, _, shown) in enumerate(said))
     for rank, (fine, text, _) in enumerate(said):
-        what = f"what rank {rank} of {world.size} is told of {differing} ({given})"
+        what = f"the error on rank {rank} of {world.size} for {differing} ({given})"
         expect.that(fine, what, text, f"an error on every rank, with one of {', '.join(words)} in its text")
 
 

@@ -144,12 +144,12 @@ def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, l
             exchanged[other], exchanged[one] = cotangents[one], cotangents[other]
             found[f"the incoming gradients of outputs {run.places[other]} and {place} are exchanged"] = exchanged
     if all(map(is_strided, cotangents)):
-        found["backward takes its incoming gradient for one"] = [torch.ones_like(each) for each in cotangents]
+        found["backward assumes that its incoming gradient is one"] = [torch.ones_like(each) for each in cotangents]
     return found
 
 
 def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.Tensor) -> str:
-    """Tell a surrogate from an input that forward does not read: a long step changes the result of the one alone."""
+    """Tell a surrogate gradient from an unused input by taking a long step."""
     if bool((expected != 0).any()) or not bool((gradient != 0).any()):
         return ""
     here, value = run.sample.run().tensors, run.sample.values[at].detach()
@@ -159,7 +159,7 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
         except Exception:  # it need not take any value
             continue
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
-            return "a surrogate of a step function, which formula= declares if it is intended"
+            return "the surrogate gradient of a step function; if it is intended, declare it with formula="
     return (
         "forward does not use this input; perhaps it reads the value from a module instead: "
         "pass the module's own parameter in call="

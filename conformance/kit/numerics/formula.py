@@ -90,7 +90,7 @@ def _has_parameter(function: Formula, name: str) -> bool:
 def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:
     """Whether gradients are products of the incoming ones with a Jacobian, as all are that no formula declares.
 
-    A formula may clip what comes in, or add to it. Then gradients of parts do not add up to that of the whole.
+    A formula may clip incoming gradients, or add to them. Then the gradients of parts do not sum to that of the whole.
     """
     if run.sample.subject.gradient_kind != "declared":
         return True

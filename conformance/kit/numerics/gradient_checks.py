@@ -204,4 +204,4 @@ def _forgotten(sample: SampleCall) -> str:
     recorded, notes = recording(sample.subject, "backward", "vjp")
     differentiate(replace(sample, subject=recorded))
     returned = [noted.returned for name in ("backward", "vjp") for noted in notes.of(name)]
-    return "a backward without its return" if returned and all(value is None for value in returned) else ""
+    return "backward lacks its return" if returned and all(value is None for value in returned) else ""

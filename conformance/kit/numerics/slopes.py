@@ -81,7 +81,7 @@ def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float 
     """Compare an analytic slope with differences of a loss.
 
     A difference within gradcheck's default tolerances is unclear unless it exceeds the noise of forward. A step to
-    numbers that forward refuses decides nothing either.
+    numbers that forward rejects decides nothing either.
 
     Args:
         world: the ranks; each contributes its own loss and slope.
@@ -169,7 +169,7 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
 
 
 def _both_ways(world: World, loss: Loss, step: float) -> Pair | None:
-    """Compute the loss after a step to either side; None if forward refuses the numbers on any rank."""
+    """Compute the loss after a step to either side; None if forward raises on any rank."""
     return world.try_call(lambda: (loss(step), loss(-step)))
 
 

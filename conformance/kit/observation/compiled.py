@@ -1,4 +1,4 @@
-"""Call a sample under torch.compile, and find where and why the compiler refused.
+"""Call a sample under torch.compile, and find where and why the compiler failed.
 
 The backend traces forward and backward as the default one does, and runs what it traced with PyTorch's own operations:
 what differs then is no matter of rounding.

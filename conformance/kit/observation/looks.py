@@ -105,7 +105,7 @@ def _functions(subject: Subject, world: World, samples: list[SampleCall]) -> tup
         (subject.label, "functions"),
         lambda: function_classes(subject, lambda: [sample.run().result for sample in samples]),
     )
-    need(found, "no Function class stands in the graph of the results")
+    need(found, "the graph of the results contains no Function class")
     return found
 
 
@@ -171,7 +171,7 @@ def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
         NotApplicable: none was.
     """
     found = [(name, call, jvp) for name, call in named_calls(looks, ".jvp") for jvp in call.jvps]
-    need(found, "its calls do not reach a jvp")
+    need(found, "its calls reach no jvp")
     return found
 
 
@@ -211,7 +211,7 @@ def _look(
     dual: bool = False,
     lenient: bool = False,
 ) -> Look:
-    """Call a sample under the witness, and do what comes after; a lenient look keeps no exception."""
+    """Call a sample under the witness and differentiate it; a lenient look keeps no exception."""
     with witnessing(*functions) as witness:
         try:
             run = forward_mode_run(sample) if dual else sample.run(needed=needed)

@@ -61,8 +61,8 @@ def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[
     if made.alive(owners):
         return left, "a global, a class attribute or a cache holds it"
     return left, (
-        "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none, "
-        "or an object on ctx that holds itself"
+        "a reference cycle: a tensor on ctx that leads back to ctx (save_for_backward makes no cycle), "
+        "or an object on ctx that refers to itself"
     )
 
 

@@ -79,9 +79,9 @@ def operations_of(subject: Subject, member: str) -> tuple[Subject, list[MethodCa
     Raises:
         NotApplicable: the class does not define the method, or the subject is no class.
     """
-    need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
+    need(subject.function is not None, "a plain callable: it has no methods to watch")
     need(subject.defines(member), f"the class does not define {member}")
-    need(not subject.defines("__call__"), "its methods are those of an instance, not of the class")
+    need(not subject.defines("__call__"), "its methods belong to an instance, not to the class")
     calls: list[MethodCall] = []
     original: Callable[..., Any] = getattr(subject.function, member)
 

@@ -1,4 +1,4 @@
-"""Explain what is wrong with a method's return value if PyTorch refuses it: its own message is about internals."""
+"""Explain what is wrong with a method's return value if PyTorch rejects it: its own message is about internals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def explained(subject: Subject, world: World, member: str, call: Callable[[Sampl
 
     Args:
         subject: the subject.
-        world: the ranks. Of several, nobody knows which ones raised, so none is asked again.
+        world: the ranks. With several it is unknown which ones raised, so nothing is repeated.
         member: ``backward`` or ``jvp``.
         call: differentiates a sample so that PyTorch calls the method.
 

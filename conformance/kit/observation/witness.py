@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Backward:
-    """One call of backward or vjp: what was handed in, which inputs needed a gradient, and what was returned."""
+    """One call of backward or vjp: its incoming gradients, which inputs needed a gradient, and what it returned."""
 
     grads: tuple[Any, ...]
     needed: tuple[bool, ...]
@@ -147,7 +147,7 @@ class Witness:
         return call.output
 
     def separate_forward(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """``forward(...)``: the ctx comes afterwards, with setup_context."""
+        """``forward(...)``: the ctx follows, in setup_context."""
         given = (*args, *kwargs.values())
         before = (_versions(given), [_copied(value) for value in given])
         output = original(*args, **kwargs)

@@ -87,7 +87,7 @@ def _judged(function: VectorFunction, along: list[_Product], elsewhere: list[_Pr
     if all(one.claimed == one.seen == 0 for one in (*along, *elsewhere)):
         return Judgement("agrees", NAME, "nothing changes", 0.0, 0.0, 0.0, 0.0, 0.0, noise=0.0, calls=function.calls)
     if seen == 0 or others == 0:
-        return Judgement("unclear", NAME, "nothing changes along the gradient", claimed, seen, calls=function.calls)
+        return Judgement("unclear", NAME, "no change along the gradient", claimed, seen, calls=function.calls)
     noise = math.sqrt(sum(one.noise**2 for one in along)) / size
     error = (claimed - seen) / seen
     resolution = tolerances.SIGMAS * noise + tolerances.DRIFTS * abs(bend) / size + tolerances.FINEST

@@ -60,7 +60,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         if best and best[0].resolution <= enough:
             break
     if best is None:
-        return Judgement("unclear", NAME, "no step within what forward takes", calls=function.calls)
+        return Judgement("unclear", NAME, "forward accepts no step in any direction", calls=function.calls)
     along, other = best
     is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
     clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in best]
@@ -119,7 +119,7 @@ def _longest_straight(function: VectorFunction, seed: int) -> float | None:
 
 
 def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) -> _Estimate | None:
-    """The error along the gradient, or along random directions, as there is none; None if that is no number."""
+    """Return the error along the gradient, or along random directions if it is zero; None if it is not a number."""
     generator, size = torch.Generator().manual_seed(seed), function.size
     steps = ladder.longest * size * ladder.ratio ** numbers(range(ladder.count))
     rows, noises = [], []

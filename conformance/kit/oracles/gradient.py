@@ -14,7 +14,7 @@ from conformance.kit.oracles import adjoint, derivative
 from conformance.kit.oracles.vector_function import VectorFunction, drawn, rms
 
 #: The rule by which nothing is judged, and nothing has to be.
-NEGLIGIBLE = "it hardly matters to the results"
+NEGLIGIBLE = "it hardly affects the results"
 
 
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
@@ -29,14 +29,14 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     if first.verdict != "differs":
         return first
     if _changes(function, first.error):
-        return replace(first, verdict="unclear", rule="two equal calls give other gradients", calls=function.calls)
+        return replace(first, verdict="unclear", rule="two equal calls give different gradients", calls=function.calls)
     again = _once(function, seed + 1000)
     if again.verdict == "differs" and first.oracle == again.oracle:
         if _are_one_factor(first, again):
             return replace(first, calls=function.calls)
         if _are_one_shape(first, again) and not _jumps(function, first.step, seed):
             return replace(first, rule=ELSEWHERE, error=first.apart, calls=function.calls)
-    return replace(first, verdict="unclear", rule="two looks say something else", calls=function.calls)
+    return replace(first, verdict="unclear", rule="two measurements disagree", calls=function.calls)
 
 
 def _are_one_factor(one: Judgement, other: Judgement) -> bool:

@@ -48,7 +48,7 @@ def judgements(sample: SampleCall, world: World) -> dict[int, Judgement]:
         own = None if eager_run is None else eager_run.outputs[place]
         judged = compared(one, other, own, eps)
         if judged.verdict == "differs":
-            raise Skipped(f"reference= is to compute what forward does: result {place} is off by {judged.error:.2g}")
+            raise Skipped(f"reference= must compute the same as forward: result {place} is off by {judged.error:.2g}")
     right = _gradients(right_run, cotangents)
     eagers = None if eager_run is None else world.try_call(_gradients, eager_run, cotangents)
     owns = [None] * len(right) if eagers is None else eagers
@@ -95,7 +95,7 @@ def _called(wide: SampleCall, run: Run) -> Run:
         raise Skipped(f"reference= raises {told(error)}") from error
     shapes = [[tuple(output.shape) for output in one.outputs] for one in (run, found)]
     if shapes[0] != shapes[1]:
-        raise Skipped(f"reference= is to compute what forward does: shapes {shapes[1]}, not {shapes[0]}")
+        raise Skipped(f"reference= must return the same shapes as forward: {shapes[0]}, not {shapes[1]}")
     return found
 
 

@@ -54,7 +54,7 @@ def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
     """Judge the gradient of each input of a sample: by the subject's reference, else as a derivative.
 
     Args:
-        given: the sample as it was given; derivatives are taken in double precision if forward takes it.
+        given: the sample, without variation; derivatives are taken in double precision if forward accepts it.
         world: one rank alone.
     """
     wide = in_double(given)
@@ -96,9 +96,9 @@ def _too_coarse(coarse: Sequence[JudgedInput]) -> str:
     found = [one.judgement for one in coarse]
     worst = max(found, key=lambda one: one.resolution if one.verdict == "agrees" else math.inf)
     if worst.verdict == "agrees" and worst.resolution < 1:
-        why = f"the smallest error that would show is {percent(worst.resolution)} ({worst.oracle})"
+        why = f"the smallest detectable error is {percent(worst.resolution)} ({worst.oracle})"
     else:
-        why = f"no error would show ({worst.oracle}: {worst.rule})"
+        why = f"no error would be detected ({worst.oracle}: {worst.rule})"
     return f"gradient of {', '.join(one.name for one in coarse)} not judged: {why}; {_ADVICE}"
 
 

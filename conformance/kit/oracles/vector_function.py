@@ -46,7 +46,7 @@ class VectorFunction:
 
     @property
     def size(self) -> float:
-        """The root mean square of the input, or 1 if that is no size."""
+        """Return the root mean square of the input, or 1 if it is zero or not finite."""
         found = rms(self.value)
         return found if 1e-30 < found < 1e30 else 1.0
 

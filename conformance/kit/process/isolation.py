@@ -91,7 +91,7 @@ class _Path(list[str]):
 
 
 class _InUse(dict[str, Any]):
-    """Something about each thing in use; one that a test is the first to use has not changed."""
+    """Per-device state; a device that this test is the first to use has not changed."""
 
 
 def _current_devices() -> _InUse:

@@ -31,7 +31,7 @@ def _set_anomaly(mode: tuple[bool, bool]) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, warn_only: bool = False) -> None:
-    """As that of torch, which imports all of the compiler to tell it so: here it is told where it is."""
+    """Do the same as torch's own, which would import the whole compiler."""
     torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
     compiler = sys.modules.get("torch._inductor.config")
     if compiler is not None:

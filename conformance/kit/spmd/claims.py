@@ -57,7 +57,7 @@ class Claim:
         return self.call.subject.types is None and not self.is_found
 
     def ranks_that_differ(self) -> tuple[int, tuple[int, int]] | None:
-        """A result of type R or I that is not the same on two ranks, and which ranks."""
+        """Return a result of type R or I that differs between two ranks, and the ranks."""
         assert self.signature is not None
         assert self.look is not None
         for result, kind in enumerate(self.signature.results):
@@ -85,7 +85,7 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
 def need_judged_on(subject: Subject, ranks: int) -> None:
     """End the test as not applicable if the subject names other world sizes only."""
     own = subject.ranks or (ranks,)
-    need(ranks in own, f"it is judged among {' or '.join(map(str, own))} ranks alone")
+    need(ranks in own, f"it is judged with {' or '.join(map(str, own))} ranks only")
 
 
 def expect_fitting_types(subject: Subject, world: World) -> None:
@@ -102,10 +102,10 @@ def expect_fitting_types(subject: Subject, world: World) -> None:
 
 
 def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[TensorCall]:
-    """Every sample's call in a dtype. Double precision may be refused: then each tensor keeps its own.
+    """Return every sample's call in a dtype. If double precision raises, each tensor keeps its own dtype.
 
     Raises:
-        NotApplicable: another dtype is refused.
+        NotApplicable: another dtype raises.
     """
     found = []
     for call in tensor_calls(subject, world):
@@ -238,7 +238,7 @@ def in_smaller_group(claim: Claim, results: int) -> Signature:
         return signature
     need(
         len(set(signature.results)) == 1,
-        "it returns more tensors in some groups, and which types they have is not said",
+        "it returns more tensors in some groups, and their types are not given",
     )
     return Signature(signature.arguments, signature.results[:1] * results)
 

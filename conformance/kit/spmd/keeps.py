@@ -65,7 +65,7 @@ def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) ->
         pair = look.differing(result)
         if not kind.differs and pair:
             which = "the result" if len(signature.results) == 1 else f"result {result}"
-            return Finding(signature, f"{which} is not the same on ranks {pair[0]} and {pair[1]}")
+            return Finding(signature, f"{which} differs between ranks {pair[0]} and {pair[1]}")
     for result in look.differentiable:
         for argument in range(len(signature.arguments)):
             why = _why(signature, look, argument, result)
@@ -79,7 +79,7 @@ def _if_summed(finding: Finding, look: Observation) -> Finding:
     for result, kind in enumerate(finding.signature.results):
         shapes = {getattr(results[result], "shape", None) for results in look.results}
         if finding.kept and kind is Type.P and len(shapes) > 1:
-            return Finding(finding.signature, f"result {result} has other shapes on other ranks, and so no sum")
+            return Finding(finding.signature, f"result {result} differs in shape between ranks, so there is no sum")
     return finding
 
 

@@ -29,7 +29,7 @@ def results_with_late(
 
     Args:
         claim: the call.
-        late: the rank that comes late to it, or None.
+        late: the rank that is late, or None.
         world: the ranks; each of them asks.
     """
     mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
@@ -42,7 +42,7 @@ def results_with_late(
 
 
 def _come(late: int | None, world: World) -> None:
-    """Let all ranks arrive together, but for the one that comes late."""
+    """Let all ranks arrive together, except the late one."""
     world.exchange(None)
     if world.rank == late:
         world.sleep(LATE)
@@ -71,7 +71,7 @@ def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[G
 
     Args:
         claim: the call.
-        late: the rank that comes late to its backward, or None.
+        late: the rank that is late in backward, or None.
         world: the ranks; each of them asks.
     """
     signature, given = signature_of(claim), []

@@ -11,7 +11,7 @@ from conformance.core.signatures import Type
 from conformance.kit.spmd.owed import Slopes
 
 #: What is wrong where ranks' shares of an argument of type P are not added up: results are to blame, not gradients.
-NOT_BY_ITS_SUM = "the argument does not count by its sum"
+NOT_BY_ITS_SUM = "the result depends on more than the argument's sum"
 SUM_MISSING = "a sum over the ranks is missing"
 #: Beyond this many ranks, only one rank at a time is considered as left out.
 MANY = 5
@@ -33,7 +33,7 @@ def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None]
     if kind is Type.P and not slopes.is_declared:
         for rank in range(1, len(actual)):
             if not slopes.near(slopes.gradient(rank), slopes.gradient(0)):
-                return f"{NOT_BY_ITS_SUM}: moved on rank {rank} it does not act as on rank 0"
+                return f"{NOT_BY_ITS_SUM}: a change on rank {rank} has another effect than on rank 0"
     if kind is Type.R:
         total = torch.stack(actual).sum(0)
         name = f"the sum of the ranks' gradients{what.removeprefix('the gradient')}"
@@ -58,12 +58,12 @@ def _lack_a_sum(kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, own_
 def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, what: str) -> str:
     """Say how a rank's gradient is wrong, compared with those of the others."""
     if kind is Type.V and slopes.near(actual[rank], slopes.table.sum((0, 1))):
-        return f"on rank {rank} {what} is the sum of those that all ranks must have"
+        return f"on rank {rank} {what} is the sum of the gradients that all ranks must have"
     for other in range(len(actual)):
         if kind is Type.V and other != rank and slopes.near(actual[rank], slopes.gradient(other)):
-            return f"on rank {rank} {what} is the one that rank {other} must have"
+            return f"on rank {rank} {what} is the gradient that rank {other} must have"
         if kind is not Type.V and not slopes.near(actual[rank], actual[other]):
-            return f"{what} on rank {rank} is not that on rank {other}, and must be for type {kind.value}"
+            return f"{what} differs between ranks {rank} and {other}; for type {kind.value} it must be the same"
     return ""
 
 
@@ -78,7 +78,7 @@ def _difference(
         return f"{name} is zero"
     for missing in _left_out(len(parts)) if own_losses else ():
         if slopes.near(actual, expected - parts[list(missing)].sum(0)):
-            return f"{name} lacks what {_whose(missing)} says"
+            return f"{name} lacks the contribution of {_whose(missing)}"
     if mistake:
         return mistake
     factor = float((expected.conj() * actual).real.sum() / expected.abs().square().sum().clamp_min(1e-300))
@@ -86,7 +86,7 @@ def _difference(
         return f"{name} is {factor:.4g} times the expected one"
     worst = int((actual - expected).abs().argmax())
     numbers = [tensor.reshape(-1)[worst].item() for tensor in (actual, expected)]
-    return f"{name} has {numbers[0]:.6g} at element {worst}, and must have {numbers[1]:.6g}"
+    return f"{name} has {numbers[0]:.6g} at element {worst}, expected {numbers[1]:.6g}"
 
 
 def _left_out(size: int) -> Iterator[tuple[int, ...]]:

@@ -24,13 +24,13 @@ from conformance.kit.tensors import differentiable, told_apart
 from conformance.kit.typed_values import Ranks
 from conformance.kit.world import World
 
-OF_THE_WORLD = "its samples pass numbers that differ from rank to rank, such as lengths, which fit no other group"
-OF_AS_MANY = "its samples pass what may be tied to how many ranks there are, and it refuses fewer"
+OF_THE_WORLD = "its samples contain numbers that differ from rank to rank, such as lengths, which fit no other group"
+OF_AS_MANY = "its samples contain values that may depend on the number of ranks, and it raises an error with fewer"
 OTHER_TENSORS = "its inputs make another number of tensors in a world of another size"
 
 
 def made_for(claim: Claim, at: int, members: Sequence[int], world: World) -> Claim | None:
-    """The claim with the sample that its inputs make in a world of so many ranks; None where they ask for no size.
+    """Return the claim with the sample that its inputs make in a world of this size; None if they depend on no size.
 
     Args:
         claim: what is claimed of a sample.
@@ -108,7 +108,7 @@ def fitting(claim: Claim, alike: Sequence[int], world: World) -> Claim:
     """The claim with tensors that fit a smaller group: what is as long as the world has ranks may be one for each.
 
     Raises:
-        NotApplicable: the first ranks refuse it, and its samples may be tied to how many ranks there are.
+        NotApplicable: the first ranks raise, and its samples may depend on the number of ranks.
     """
     shorter = replace(claim, call=claim.call.cut(world.size, len(alike)))
     if not _refuses(claim, alike, world):

@@ -58,7 +58,7 @@ class TensorCall:
 
     @classmethod
     def of(cls, subject: Subject, sample: Sample) -> TensorCall:
-        """Take a sample apart. Where no tensor of it requires grad, all that can be differentiated are."""
+        """Flatten a sample. If no tensor of it requires grad, every differentiable one is differentiated."""
         values, structure = pytree.tree_flatten(sample.args)
         places = tuple(at for at, value in enumerate(values) if isinstance(value, torch.Tensor))
         if not any(values[at].requires_grad for at in places):
@@ -193,7 +193,7 @@ class TensorCall:
         """Call the formula on this rank, for :meth:`samples` and the cotangents of the results.
 
         Raises:
-            Skipped: it raises, or gives what is no gradient of an argument.
+            Skipped: it raises, or returns a value that is not a gradient of an argument.
         """
         assert self.subject.formula is not None
         given = [x.detach().requires_grad_(own.requires_grad) for x, own in zip(tensors, self.tensors, strict=True)]

@@ -50,11 +50,11 @@ def need_right_gradient(claim: Claim, world: World) -> None:
 
 def need_sums(why: str) -> None:
     """End the test as not applicable if gradients are wrong because an argument of type P is not used as a sum."""
-    need(NOT_BY_ITS_SUM not in why, "an argument of type P is not used in its sum; see Collective.forward.types")
+    need(NOT_BY_ITS_SUM not in why, "not only the sum of an argument of type P is used; see Collective.forward.types")
 
 
 def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: World) -> bool:
-    """Whether a call in a lower precision gives what the same call gives in double precision, and that is right.
+    """Whether a call in a lower precision gives the same as in double precision, and that is right.
 
     The steps of its own differences are wide, in half precision a fifth of the numbers, and go past many a kink.
     """

@@ -90,7 +90,7 @@ class Batch:
 
 
 def batches(subject: Subject, world: World, few: bool = False, any_out_dims: bool = False) -> Iterator[Batch]:
-    """Make batches over different in_dims for every sample, without those that the class refuses.
+    """Make batches over different in_dims for every sample, without those for which the class raises.
 
     A ``few`` in_dims, or many; with ``any_out_dims`` also if out_dims declare a mapped output as not mapped.
 
@@ -98,7 +98,7 @@ def batches(subject: Subject, world: World, few: bool = False, any_out_dims: boo
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
     """
     found = batched_samples(subject, world)
-    need(not any(map(draws_numbers, found)), "it draws random numbers: no two calls are alike")
+    need(not any(map(draws_numbers, found)), "it draws random numbers: no two calls are equal")
     need(not (subject.generates_vmap and any(map(_changed, found))), NO_DIRTY)
     is_taken = False
     for number, sample in enumerate(found):
@@ -147,8 +147,8 @@ def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
     Raises:
         NotApplicable: the class does not support torch.vmap, or no sample has a tensor.
     """
-    need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
-    need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
+    need(subject.function is not None, "a plain callable, perhaps not made for torch.vmap")
+    need(subject.separate, "the combined form does not work under torch.vmap: override setup_context")
     need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
     found = [sample for sample in every_sample(subject, world) if tensors(sample)]
     need(found, "no sample has a tensor")
@@ -156,7 +156,7 @@ def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
 
 
 def _expect_tuples(first: Batch) -> None:
-    """Assert that a batch is not refused for the kind of tuple alone that forward returns."""
+    """Assert that a batch does not raise merely because of the kind of tuple that forward returns."""
     try:
         first.map(partial(outputs, first.sample))
     except Exception as error:
@@ -165,7 +165,7 @@ def _expect_tuples(first: Batch) -> None:
             first.map(partial(outputs, sample))
         except Exception:  # it is refused for another reason, which a test will meet
             return
-        raise Deviation(str(first), told(error), "what its samples give", NAMED) from error
+        raise Deviation(str(first), told(error), "the results of its samples", NAMED) from error
 
 
 def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batch:
@@ -208,7 +208,7 @@ def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tens
     """Make values for the samples of a batch: the sample's own, then others that the subject should accept.
 
     Numbers are scaled down, which keeps signs, order and most bounds; integers are permuted, or unchanged if the
-    subject refuses that, or if their meaning would change.
+    subject raises, or if their meaning would change.
     """
     plain = tensors(sample)
 
@@ -294,5 +294,5 @@ def expect_batch(
             rtol=near,
             atol=near * (1 + largest),
             precision=precision,
-            alternatives={"every sample got what belongs to sample 0": right[:1].expand_as(right)},
+            alternatives={"every sample got the values of sample 0": right[:1].expand_as(right)},
         )

@@ -30,7 +30,7 @@ MOST, IN_PLACE_OF_ONE = 6, 3
 MOVED, STEP = 24, 1e-5
 #: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
 FAR, PARTS, HALVINGS = 3.0, 32, 30
-#: A flag with such a word in its name says something of the other arguments, which is not so when it is turned on.
+#: Flags with such a word in their names assert facts about other arguments, so they are never set to True.
 CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
     r"normalized|ordered|orthogonal|orthonormal|positive|presorted|psd|sorted|spd|symmetric|unique|valid)(?:_|$)"

@@ -15,14 +15,14 @@ from torch.utils import _pytree as pytree
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, many
 
-NO_DIRTY = "PyTorch's generated rule loses what ctx.mark_dirty was given, and then refuses every batch"
+NO_DIRTY = "PyTorch's generated rule loses the tensors of ctx.mark_dirty, and then raises for every batch"
 LOSSES = (
     "PyTorch's generated rule has known gaps: it does not map ctx.saved_for_forward, keeps only the batch dimensions "
     "of the last save, ignores ctx.mark_non_differentiable, miscounts nested arguments in jvp, and adds up the "
     "gradient of an unmapped output once per sample"
 )
 
-NAMED = "forward returns a named tuple as it is, which PyTorch's generated rule does not take: return tuple(...) of it"
+NAMED = "forward returns a named tuple, which PyTorch's generated rule does not accept: return tuple(...) of it"
 
 
 def with_plain_tuples(subject: Subject) -> Subject:
@@ -70,7 +70,7 @@ def without_losses(subject: Subject) -> Subject | None:
 
 
 def without_nesting(subject: Subject) -> Subject:
-    """The subject on a subclass that is handed the values inside nested arguments one by one.
+    """Return the subject with a subclass that receives the values inside nested arguments one by one.
 
     In the maps of jvp the generated rule has a place for each of these values, and one tangent for the whole argument.
     """
@@ -185,7 +185,7 @@ class _Saved(_Around):
 
 
 class _Nested(_Around):
-    """Has one flag for each argument as it was given."""
+    """Has one flag for each argument of apply."""
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:

@@ -1,4 +1,4 @@
-"""Define what may run before a call: calls of other forms, modes, dtypes and batches. A subject may refuse them."""
+"""Define what may run before a call: calls of other forms, modes, dtypes and batches. Any of them may raise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.kit.world import World
 
 
 def refused(sample: SampleCall) -> None:
-    """Call with tensors of other forms, and last with those of them that are refused."""
+    """Call with tensors of other forms, and last with those that raise."""
     cuts = [
         sample.having({at: cut(sample.values[at].detach()) for at in sample.active if sample.values[at].dim()})
         for cut in (lambda x: x[0], lambda x: x[None], lambda x: x[:1], lambda x: x[..., :1])
@@ -92,6 +92,6 @@ HISTORIES: dict[str, Callable[[SampleCall], None]] = {
 
 
 def run_before(history: str, sample: SampleCall) -> None:
-    """Let a history run, however much of it is refused."""
+    """Run a history, whatever raises in it."""
     with suppress(Exception):
         HISTORIES[history](sample)

@@ -44,7 +44,7 @@ SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
 
 
 def sized_otherwise(sample: SampleCall, kind: str) -> list[SampleCall] | None:
-    """Derive samples of other sizes, which a subject may refuse; None if there are none."""
+    """Derive samples of other sizes, for which a subject may raise; None if there are none."""
     found = _unequal(sample) if kind == UNEQUAL else filter(None, [resized(sample, kind)])
     return list(found) or None
 

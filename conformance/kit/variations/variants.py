@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
 #: Relative change of a gradient that steps as long as those of the differences may cause.
 STABLE = 0.001
-OWN = "its spec says what the gradient is, and has clauses for it"
+OWN = "its spec defines the gradient, and has clauses for it"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Mismatch:
 
     def __str__(self) -> str:
         gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
-        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
+        return f"{self.what}: off by {gap} of its size, and {tolerance} is allowed; expected: the value"
 
 
 def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
@@ -170,7 +170,7 @@ def steady(subject: Subject, world: World) -> list[SampleCall]:
     need(subject.gradient_kind != "spec", OWN)
     found = [in_double(sample) for sample, _ in differentiated(subject, world)]
     found = [sample for sample in found if world.try_call(draws, sample, world) is False]
-    need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
+    need(found, "it draws random numbers, so no two calls are equal, or it fails for the samples themselves")
     return found
 
 
