@@ -2,7 +2,8 @@
 
 ``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs; ``python -m tests.proof resolution`` says
 how small an error of a gradient is found, by kernel and dtype; ``python -m tests.proof constants`` changes each
-threshold of the oracles tenfold, both ways.
+threshold of the oracles tenfold, both ways; ``python -m tests.proof simulated`` compares the verdicts of simulated
+worlds with those on Gloo.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from conformance.core import clauses
 from conformance.core.errors import BAD_USAGE
 from conformance.core.prose import counted
 from conformance.prove.implementations import Implementation
-from tests.proof import implementations, matrix, mutation, scripts
+from tests.proof import implementations, matrix, mutation, scripts, simulated
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate
 from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
-RESOLUTION = DATA / "resolution.md"
-PARTS = ("all", "matrix", "mutants", "scripts", "peers", "resolution", "constants")
+RESOLUTION, SIMULATED = DATA / "resolution.md", DATA / "simulated.md"
+PARTS = ("all", "matrix", "mutants", "scripts", "peers", "resolution", "constants", "simulated")
 #: How often a right gradient is judged for each kernel, size and dtype, with other numbers each time.
 FRESH_RUNS = 5
 EXPLAINED = Path(__file__).parent / "equivalent.json"
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _resolution(arguments.only, arguments.check)
     if arguments.part == "constants":
         return _constants(arguments.only)
+    if arguments.part == "simulated":
+        return _simulated(arguments.only, write)
     if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
         kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
         parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
@@ -137,6 +140,17 @@ def _constants(only: str) -> int:
     unneeded = [row.name for row in found if not row.is_needed]
     print(f"{counted(len(found), 'threshold')}; needed by nobody: {', '.join(unneeded) or 'none'}")
     return int(bool(unneeded))
+
+
+def _simulated(only: str, write: bool) -> int:
+    wanted = simulated.communicating([*implementations.planted(), *implementations.correct()])
+    jobs = [simulated.task(one) for one in wanted if only in one.reference]
+    cells = [cell for found in side_by_side(jobs, _dot) for cell in found]
+    text, problems = simulated.page(cells), [cell for cell in cells if cell.is_wrong]
+    print(f"\n{text}{counted(len(problems), 'verdict')} of broken in one kind of world alone")
+    if write:
+        SIMULATED.write_text(text, encoding="utf-8")
+    return int(bool(problems))
 
 
 def _peers(asked: Asked, write: bool) -> int:

@@ -1,0 +1,122 @@
+"""Whether simulated worlds give the verdicts that real ones do: every bug and every right class that communicates.
+
+A bug runs its own clause's tests, a right class those of all clauses of its spec, in each world on Gloo and simulated.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from conformance.core import catalog, clauses
+from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.core.plan import PlannedTest, SubjectRef, gathering_specs, plan
+from conformance.core.worlds import SIMULATED
+from conformance.prove.implementations import Implementation
+from conformance.ranks.client import Forkserver
+from conformance.ranks.simulated.group import make_group
+from tests.proof.matrix import result_of, settings_of
+from tests.proof.workers import Hasty
+
+WORLDS = (2, 3, 4, 8)
+#: The word for a broken clause, whichever way a rank showed it.
+BREAKS = "broken"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What both kinds of worlds find of one clause of one class, and why, if they do not find the same."""
+
+    implementation: str
+    world: int
+    clause: str
+    gloo: str
+    simulated: str
+    why: str
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether they find the same."""
+        return self.gloo == self.simulated
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether one of them finds a class broken that the other passes: a test that does not apply says so."""
+        return not self.is_equal and BREAKS in {self.gloo, self.simulated}
+
+
+def communicating(implementations: Iterable[Implementation]) -> list[Implementation]:
+    """Those whose spec is about several ranks, on the CPU."""
+    specs = gathering_specs(catalog.suite(), clauses.registry())
+    return [one for one in implementations if one.spec in specs and not one.engine and one.device == "cpu"]
+
+
+def task(implementation: Implementation) -> Callable[[Forkserver], list[Cell]]:
+    """What it takes to compare one."""
+    return lambda forkserver: list(_cells(implementation, forkserver))
+
+
+def _cells(implementation: Implementation, forkserver: Forkserver) -> Iterator[Cell]:
+    settings = settings_of(implementation)
+    with (
+        Hasty(forkserver, settings) as gloo,
+        Hasty(forkserver, replace(settings, backend=SIMULATED), make_group) as simulated,
+    ):
+        asked = _items(implementation)
+        for pool in (gloo, simulated):
+            pool.look_ahead([item for items in asked.values() for item in items])
+        for (world, clause), items in asked.items():
+            found = [[pool.run(item) for item in items] for pool in (gloo, simulated)]
+            words = [_word(clause, outcomes) for outcomes in found]
+            yield Cell(implementation.reference, world, clause, *words, why=_why(found, words))
+
+
+def _items(implementation: Implementation) -> dict[tuple[int, str], list[PlannedTest]]:
+    """The tests that both are asked, by world and clause; the compiler is not used on simulated ranks."""
+    one = implementation
+    subject = SubjectRef(one.reference, one.spec, one.inputs, one.reference, types=one.types)
+    found = defaultdict(list)
+    for world in WORLDS:
+        for item in plan(catalog.suite(), clauses.registry(), [subject], (world,)):
+            own = item.test.clause == one.breaks if one.breaks else item.test.clause.startswith(f"{one.spec}.")
+            if own and item.size == world and item.subject and not item.test.compiles and not item.why_not:
+                found[world, item.test.clause].append(item)
+    return found
+
+
+def _word(clause: str, outcomes: Sequence[TestOutcome]) -> str:
+    verdict = result_of(clause, outcomes).verdict
+    return BREAKS if verdict in BROKEN else verdict
+
+
+def _why(found: Sequence[Sequence[TestOutcome]], words: Sequence[str]) -> str:
+    """What is said by a test that does not pass, a simulated one if there is one; empty if the words are equal."""
+    others = (one for outcomes in reversed(found) for one in outcomes if one.outcome != "pass")
+    told = (one.reason or one.message for one in others if words[0] != words[1])
+    return next((text.splitlines()[0] for text in told if text), "")
+
+
+def page(cells: Sequence[Cell]) -> str:
+    """The table of the site: how many verdicts are equal by world, and every one that is not."""
+    lines = [
+        f"Run on {datetime.date.today()} with PyTorch {version('torch')}.",
+        "",
+        "| ranks | verdicts compared | equal |",
+        "|---|---|---|",
+    ]
+    for world in WORLDS:
+        own = [cell for cell in cells if cell.world == world]
+        lines.append(f"| {world} | {len(own)} | {sum(cell.is_equal for cell in own)} |")
+    rows = [cell for cell in cells if not cell.is_equal]
+    if rows:
+        lines += ["", "| class | ranks | clause | Gloo | simulated | reason |", "|---|---|---|---|---|---|"]
+    joined = defaultdict(list)
+    for cell in rows:
+        joined[cell.implementation, cell.clause, cell.gloo, cell.simulated, cell.why].append(str(cell.world))
+    for (name, clause, gloo, simulated, why), worlds in joined.items():
+        cell = why.replace("|", "\\|")
+        lines.append(f"| `{name}` | {', '.join(worlds)} | `{clause}` | {gloo} | {simulated} | {cell} |")
+    return "\n".join(lines) + "\n"
