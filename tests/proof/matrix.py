@@ -7,6 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from conformance.core import catalog, clauses
 from conformance.core.options import RunOptions
@@ -20,6 +21,7 @@ from conformance.report.model import ClauseResult
 from conformance.report.verdicts import clause_verdict
 from conformance.run.emulation import emulated_library
 from conformance.run.session import outcomes_of
+from tests.proof.implementations import planted
 from tests.proof.workers import Hasty
 
 RANKS = (1, 2, 3)
@@ -95,6 +97,39 @@ def held_against(pool: Hasty, implementation: Implementation) -> Row:
     return row(implementation, until_broken(pool, [item for item in items if item.size == max(RANKS)], outcomes))
 
 
+def held_quickly(pool: Hasty, implementation: Implementation) -> Row:
+    """Run what an implementation of its kind could break: a bug its own clause, a right one those of its neighbours.
+
+    A bug that its own clause did not notice is run in full: it may be the consequence of another one.
+    """
+    items = items_of(implementation)
+    if wanted := {implementation.breaks} if implementation.breaks else _broken_beside(implementation):
+        chosen = [item for item in items if item.test.clause in wanted]
+    else:
+        largest_first = sorted(items, key=lambda item: -item.size)
+        smallest = {(item.test.module, item.test.function, item.case): item for item in largest_first}
+        chosen = [item for item in smallest.values() if not (item.test.compiles or item.test.is_fresh)]
+    found = row(implementation, until_broken(pool, sorted(chosen, key=lambda item: item.size), ()))
+    return found if found.caught or not implementation.breaks else held_against(pool, implementation)
+
+
+def _broken_beside(implementation: Implementation) -> set[str]:
+    """The clauses that bugs break in the module of planted bugs that has the name of a right one's module."""
+    return _broken_by_module().get(_module(implementation), set())
+
+
+@cache
+def _broken_by_module() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for bug in planted():
+        found[_module(bug)].add(bug.breaks)
+    return found
+
+
+def _module(implementation: Implementation) -> str:
+    return implementation.reference.partition(":")[0].rpartition(".")[2]
+
+
 def until_broken(pool: Hasty, items: Sequence[PlannedTest], before: Sequence[TestOutcome]) -> list[TestOutcome]:
     """Run items, and none of a clause that is broken already: more tests of it have nothing to add."""
     outcomes = list(before)
@@ -130,12 +165,13 @@ def result_of(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
     return ClauseResult(clause, clauses.registry()[clause].level, verdict, reason, tuple(tests))
 
 
-def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
+def task(implementation: Implementation, quick: bool = False) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row."""
+    held = held_quickly if quick else held_against
 
     def work(forkserver: Forkserver) -> Row:
         with pool_for(implementation, forkserver) as pool:
-            return held_against(pool, implementation)
+            return held(pool, implementation)
 
     return work
 
