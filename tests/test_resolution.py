@@ -68,7 +68,7 @@ def test_a_pass_says_how_small_an_error_would_have_been_seen():
 def test_a_wrong_gradient_in_bfloat16_fails_and_says_by_how_much(factor, likely):
     test = judged(factor)
     assert test.outcome == "fail"
-    assert "times what forward says" in test.message
+    assert "times the expected size" in test.message
     assert test.likely == likely
     (wrong,) = [one for one in test.ranks[0].judgements if one.verdict == "differs"]
     assert wrong.error == pytest.approx(factor - 1, abs=0.02)

@@ -135,9 +135,9 @@ def agrees(judgement: Judgement, what: str) -> None:
         size, seen = percent(judgement.error), percent(judgement.elsewhere)
         raise Deviation(f"{what}, {ELSEWHERE}", f"off by {size} of its size", f"off by less than {seen} ({by})")
     raise Deviation(
-        f"{what}, along itself",
-        f"{1 + judgement.error:.9g} times what forward says",
-        f"once what forward says, to {percent(judgement.resolution)} ({by})",
+        f"{what}, along its own direction",
+        f"{1 + judgement.error:.9g} times the expected size",
+        f"the expected size, to {percent(judgement.resolution)} ({by})",
         judgement.likely,
     )
 

@@ -118,7 +118,7 @@ class Probe:
         """Expect the gradients of a call made otherwise to be those of the plain one, unless equal calls differ too."""
         with self.beside_equal_calls():
             for at, one, other in zip(self.run.leaves, self.run.filled(gradients), self.gradients, strict=True):
-                expect.close(one, other, f"gradient of {self.name(at)} {how}, against the plain call", **options)
+                expect.close(one, other, f"gradient of {self.name(at)} {how}, compared with the plain call,", **options)
 
     @contextmanager
     def beside_equal_calls(self) -> Iterator[None]:

@@ -107,11 +107,11 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
             tried += 1
             name = f"{sample.label}, incoming gradients {layout}"
             right, run = sample.run().gradients(even), sample.run()
-            with expect.no_error(f"gradients of {name}", "what contiguous ones give"):
+            with expect.no_error(f"gradients of {name}", "the same as for contiguous ones"):
                 actual = run.gradients(odd)
             with probe.beside_equal_calls():
                 for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-                    what = f"gradient of {sample.names[at]} of {name}, against contiguous ones"
+                    what = f"gradient of {sample.names[at]} of {name}, compared with contiguous ones,"
                     expect.close(one, other, what, precision=precision)
     need(tried, "every output is a single number, empty or sparse; there is one layout")
 

@@ -84,8 +84,8 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
         actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
         precision = working_epsilon(sample, world)
         for at, right in declared_gradients(run, cotangents).items():
-            what = f"gradient of {sample.name(at)}, against the declared formula"
-            expect.close(actual[at], right, what, precision=precision)
+            what = f"gradient of {sample.name(at)}, compared with the declared formula"
+            expect.close(actual[at], right, f"{what},", precision=precision)
             judgement = formula.compared(actual[at], right, precision)
             world.note(sample.name(at), judgement)
             expect.agrees(judgement, what)

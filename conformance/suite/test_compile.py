@@ -58,9 +58,9 @@ def _like_eager(
     same_graph = run.places == right.places or not any_gradient
     expect.that(same_graph, f"outputs of {sample.label} with a graph, compiled", run.places, right.places)
     for index, (one, other) in enumerate(zip(run.tensors, right.tensors, strict=True)):
-        expect.close(one, other, f"output {index} of {sample.label}, compiled, against that of eager mode")
+        expect.close(one, other, f"output {index} of {sample.label}, compiled, compared with eager mode,")
     for at, one, other in zip(run.leaves, actual, gradients, strict=True):
-        expect.close(one, other, f"gradient of {sample.name(at)}, compiled, against that of eager mode")
+        expect.close(one, other, f"gradient of {sample.name(at)}, compiled, compared with eager mode,")
 
 
 def _of_its_kind(sample: SampleCall) -> list[str]:

@@ -41,7 +41,7 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
             compared += 1
             actual = list(_results(sample, world))
             likely = LATE if _differs(actual, right) and _is_right_waiting(sample, right, world) else ""
-            _expect_same(actual, right, f"on {world.device}, against the same call on the CPU", likely)
+            _expect_same(actual, right, f"on {world.device}, compared with the same call on the CPU", likely)
     need(compared, "it does not run on the CPU, or draws random numbers")
 
 

@@ -64,7 +64,7 @@ def test_compiled_code_keeps_the_rules_among_transforms(world: World, call: str,
 
 def _like_eager(actual: object, expected: object, call: str) -> None:
     try:
-        expect.equal(actual, expected, f"{call}, compiled, against eager mode")
+        expect.equal(actual, expected, f"{call}, compiled, compared with eager mode,")
     except Deviation as error:
         if why := excused(call):
             raise NotApplicable(f"{error.what}: {why}") from error

@@ -60,7 +60,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
         is_list = isinstance(jvp.returned, list)
         expect.that(not is_list, "jvp: a value, or a tuple of values", "a list", "a tuple")
         actual, expected = len(many(jvp.returned)), len(many(forward.returned))
-        expect.that(actual == expected, "number of values that jvp returns, against the outputs", actual, expected)
+        expect.that(actual == expected, "number of values that jvp returns, one for each output", actual, expected)
 
 
 @clause("Function.jvp.tangent")

@@ -32,7 +32,7 @@ def test_lazily_negated_gradients_are_taken_as_they_read(probe: Probe) -> None:
     mistaken = probe.world.try_call(_gradients, runs[1], list(map(_by_memory, plain))) or probe.gradients
     kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
     for at, one, right, other in zip(probe.run.leaves, actual, probe.gradients, mistaken, strict=True):
-        what = f"gradient of {probe.name(at)}, incoming gradients {kind} lazily, against plain ones"
+        what = f"gradient of {probe.name(at)}, incoming gradients {kind} lazily, compared with plain ones,"
         mistakes = {"backward ignores the conjugate or negative bit, and reads memory as it is": other}
         expect.close(one, right, what, precision=precision, alternatives=mistakes)
 

@@ -143,6 +143,6 @@ def test_results_are_the_same_without_gradients(subject: Subject, world: World) 
                 len(tensors) == len(right), f"number of results of {sample.label} {way}", len(tensors), len(right)
             )
             for index, (one, other) in enumerate(zip(tensors, right, strict=True)):
-                expect.close(one, other, f"output {index} of {sample.label} {way}, against that with gradients")
+                expect.close(one, other, f"output {index} of {sample.label} {way}, compared with grad mode,")
                 graphless = one.grad_fn is None or way == needless
                 expect.that(graphless, f"graph of output {index} of {sample.label} {way}", one.grad_fn, "none")

@@ -36,7 +36,7 @@ def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World)
                 continue
             tried += 1
             what = f"gradient of one tensor passed for {sample.names[first]} and {sample.name(second)}"
-            expect.close(actual, right, f"{what}, against the sum for two that are equal")
+            expect.close(actual, right, f"{what}, compared with the sum for two equal tensors,")
     need(tried, "no sample has two inputs of equal shape and dtype for which one tensor may be passed")
 
 

@@ -51,7 +51,7 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(probe: Probe) -> None:
         # PyTorch notices, or the Function does: then it raises.
         actual = probe.world.try_call(run.gradients, probe.cotangents)
         if actual is not None:
-            probe.expect_gradients(actual, f"after {name} was changed in place and no error came", likely=kept)
+            probe.expect_gradients(actual, f"after {name} was changed in place without an error", likely=kept)
     need(tried, "no argument and no output can be changed in place")
 
 

@@ -106,7 +106,7 @@ def _fits(output: Any, dim: int | None, size: int, given: str) -> None:
         return
     inside = -output.dim() <= dim < output.dim()
     expect.that(inside, f"out_dim is a dimension of its output{given}", dim, f"below {output.dim()}")
-    what = f"out_dim is the dimension of the samples{given}: size of the output there"
+    what = f"size of the output along its out_dim{given}, which is the number of samples"
     expect.that(output.shape[dim] == size, what, output.shape[dim], size)
 
 
