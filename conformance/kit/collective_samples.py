@@ -1,4 +1,4 @@
-"""Samples for Functions that take a tensor and a process group, as the reference collectives do."""
+"""Samples for Functions of a tensor and a process group, such as the reference collectives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.kit.specs import random
 
 
 def tensor_and_group() -> Iterator[tuple[Any, ...]]:
-    """A matrix whose rows can be dealt out to 1, 2, 3, 4 or 6 ranks, and the group."""
+    """A matrix whose rows can be divided among 1, 2, 3, 4 or 6 ranks, and the group."""
     yield random((12, 2), 600), GROUP
 
 

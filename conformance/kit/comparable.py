@@ -1,4 +1,4 @@
-"""What a call gave, in copies and by name, so that another call can be compared with it."""
+"""Results of a call, as copies with names, so that another call can be compared with it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conformance.kit.world import World
 
 
 def copied(run: Run, world: World) -> list[torch.Tensor]:
-    """Copies of the outputs and of all gradients.
+    """Return copies of the outputs and of all gradients.
 
     Args:
         run: the call.
-        world: has the incoming gradients.
+        world: makes the incoming gradients.
     """
     outputs = [tensor.detach().clone() for tensor in run.tensors if not freed(tensor)]
     gradients = run.filled(run.gradients(run.cotangents(world))) if run.outputs else []

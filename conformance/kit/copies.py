@@ -30,16 +30,16 @@ def in_layout_of(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
 
 
 def apart(cotangent: torch.Tensor) -> torch.Tensor:
-    """A gradient as a caller may hand it in, so that what changes it changes a copy.
+    """Return a gradient as a caller may pass it, so that a change in place changes a copy.
 
-    Only a layout of its own is handed in as it is.
+    Only a gradient with a special layout is passed itself.
     """
     plain = not is_strided(cotangent) or (cotangent.is_contiguous() and cotangent.storage_offset() == 0)
     return cotangent.clone() if plain and not cotangent.requires_grad else cotangent
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor in double precision, laid out as it is."""
+    """Return a tensor in double precision, in the same layout."""
     if not differentiable(tensor):
         return tensor
     return _laid_out(tensor.detach(), tensor, double_dtype(tensor.dtype))

@@ -1,4 +1,4 @@
-"""Formulas for gradients that are no derivative: ``Subject(..., formula=straight)``."""
+"""Formulas for gradients that are not derivatives: ``Subject(..., formula=straight)``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ForwardCall:
 
 
 def straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Hand the gradient straight through to the first argument, as rounding does.
+    """Pass the gradient unchanged to the first argument, as for rounding.
 
     >>> straight((0.4, 2), (1.5,))
     (1.5,)
@@ -34,7 +34,7 @@ def straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def sloped(slope: Callable[..., Any]) -> Formula:
-    """Multiply the gradient of the first argument with a slope, which is given all arguments.
+    """Multiply the gradient of the first argument by a slope, a function of all arguments.
 
     >>> sloped(lambda x, alpha: alpha)((0.4, 2), (1.5,))
     (3.0,)

@@ -23,7 +23,7 @@ class Deviation(AssertionError):
         self.likely = likely
 
     def __str__(self) -> str:
-        """Say it in a line for each thing known, notes too; a value that cannot be shown does no harm."""
+        """Return one line for each known fact, notes included; a value whose repr raises does no harm."""
         lines = [self.what]
         lines += [f"actual:   {_text(self.actual)}"] if self.actual is not None else []
         lines += [f"expected: {_text(self.expected)}"] if self.expected is not None else []
@@ -52,8 +52,8 @@ class NotApplicable(Exception):
 class Unfit(Exception):
     """The result is malformed in a way that another clause reports; the message says how.
 
-    So this clause cannot be judged. The test ends in an error, which counts as a consequence of that clause: a test
-    that were skipped would leave the subject incomplete, as if the suite had lacked something.
+    So this clause cannot be judged. The test ends in an error, which counts as a consequence of that clause. A test
+    that is skipped would leave the subject incomplete, as if the suite lacked something.
 
     >>> raise Unfit("the result is no tuple")
     Traceback (most recent call last):

@@ -137,7 +137,7 @@ def _terms(
 
 
 def _orders(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """The right numbers in other places."""
+    """Explain the actual value as the right numbers in other places."""
     for dim, size in enumerate(expected.shape):
         along = f" along dimension {dim}" if expected.dim() > 1 else ""
         if 1 < size <= SLICES:
@@ -157,7 +157,7 @@ def _orders(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tuple[str,
 
 
 def _lost_digits(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> str:
-    """Whether a value is right but for rounding to a narrower dtype, somewhere on the way or as a whole."""
+    """Detect a value that is right except for rounding to a narrower dtype, on the way or as a whole."""
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
         rounding = _rounding(actual, expected, dtype, torch.bfloat16, torch.float16)  # what fits the first may fit both
         if rounding:
@@ -223,7 +223,7 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
 
 
 def _tolerance(dtype: torch.dtype) -> float:
-    """How far a prediction may be off, next to the value: differences of forward lose two thirds of the digits."""
+    """Return how far a prediction may be off, relative to the value: differences lose two thirds of the digits."""
     is_exact = not (dtype.is_floating_point or dtype.is_complex)
     return DOUBLE if is_exact else min(COARSEST, max(DOUBLE, 10 * float(torch.finfo(dtype).eps) ** (2 / 3)))
 

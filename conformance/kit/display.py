@@ -13,7 +13,7 @@ ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
 
 
 def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
-    """A short text for a value: tensors with shape, dtype and some elements.
+    """Return a short text for a value: tensors with shape, dtype and some elements.
 
     Args:
         value: anything.
@@ -39,7 +39,7 @@ def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
 
 
 def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
-    """Texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
+    """Return texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
 
     >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
     ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
@@ -77,13 +77,13 @@ def where_apart(actual: torch.Tensor, expected: torch.Tensor) -> str:
 
 
 def alike_in_double(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both tensors in one dtype, of double precision, on one device."""
+    """Return both tensors in one double-precision dtype on one device."""
     wide = double_dtype(actual.dtype, expected.dtype)
     return dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
 
 
 def _telling(actual: torch.Tensor, expected: torch.Tensor) -> int:
-    """From where on two tensors are shown: from the start where they differ there too, else from where they do most."""
+    """Return the first element to show of two tensors: the start if they differ there, else where they differ most."""
     if actual.shape != expected.shape or actual.numel() == 0:
         return 0
     gap = _gap(actual, expected).reshape(-1)

@@ -26,7 +26,7 @@ def that(condition: object, what: str, actual: object = None, expected: object =
     """Assert that a condition holds.
 
     Args:
-        condition: what is to be true.
+        condition: the condition.
         what: the condition in words, for the message.
         actual: a value to show beside it, or words for it.
         expected: what that value should be, or words for it.
@@ -117,14 +117,14 @@ def close(
 
 
 def agrees(judgement: Judgement, what: str) -> None:
-    """Assert that an oracle does not say that a gradient is wrong.
+    """Assert that an oracle does not judge a gradient to be wrong.
 
     Args:
         judgement: what it says.
         what: whose gradient that is, for the message.
 
     Raises:
-        Deviation: it differs; with the error, and how small a one would have been seen.
+        Deviation: it differs; with the error, and the smallest error that would have been detected.
 
     >>> agrees(Judgement("agrees", "adjoint identity", resolution=0.01), "gradient of input 0")
     """
@@ -197,7 +197,7 @@ def raises(
 
 
 def alike(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether two tensors are the same but for rounding.
+    """Whether two tensors are the same up to rounding.
 
     Args:
         actual: a tensor.

@@ -1,4 +1,4 @@
-"""The first calls of a process: what they give, and where two processes differ."""
+"""Results of the first calls of a process, and how two processes differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _given(probe: Probe) -> Given:
 
 
 def difference(calls: Sequence[Given], others: Sequence[Given]) -> tuple[str, str, str] | None:
-    """Where calls give something else than others do: its name, and how both are shown; None if nowhere.
+    """Return the first result that differs: its name, and both as texts; None if there is none.
 
     >>> difference([{"output 0": torch.ones(2)}], [{"output 0": torch.zeros(2)}])
     ('output 0', 'tensor[2] float32 [1, 1]', 'tensor[2] float32 [0, 0]')

@@ -49,7 +49,7 @@ def build(
 
 
 def tensor(world: World, *numbers: float) -> torch.Tensor:
-    """A float64 tensor of these numbers on the device under test.
+    """Return a float64 tensor of these numbers on the device under test.
 
     >>> tensor(World(), 1.0, 2.0).shape
     torch.Size([2])
@@ -58,7 +58,7 @@ def tensor(world: World, *numbers: float) -> torch.Tensor:
 
 
 def leaf(world: World, *numbers: float) -> torch.Tensor:
-    """Return the same, requiring grad.
+    """Return such a tensor that requires grad.
 
     >>> leaf(World(), 1.0).requires_grad
     True
@@ -71,7 +71,7 @@ def forward_mode(call: Callable[..., Any], *pairs: Any) -> tuple[Any, ...]:
 
     Args:
         call: what is differentiated.
-        *pairs: each argument: ``(primal, tangent)``, or anything else, which is passed on as it is.
+        *pairs: each argument: ``(primal, tangent)``, or any other value, which is passed unchanged.
 
     >>> forward_mode(torch.sin, (torch.zeros(1), torch.ones(1)))
     (tensor([1.]),)

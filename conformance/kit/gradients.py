@@ -13,7 +13,7 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 @contextmanager
 def grads_kept(leaves: Iterable[torch.Tensor]) -> Iterator[None]:
-    """Put ``grad`` of a caller's own parameters back as it was."""
+    """Restore ``grad`` of a caller's own parameters."""
     before = [(leaf, leaf.grad) for leaf in leaves]
     try:
         yield

@@ -13,9 +13,9 @@ _NOT_OF_USERS = ("torch._", "conformance.")
 
 
 def contexts_behind(result: Any) -> list[Any]:
-    """The contexts of Functions that stand in the graph of a result, nearest first.
+    """Return the ctx of every Function in the graph of a result, nearest first.
 
-    A node of the graph that belongs to a Function is the very ctx that its methods get.
+    The graph node of a Function is the ctx that its methods receive.
     """
     tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
     nodes = deque(tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None)
@@ -33,7 +33,7 @@ def contexts_behind(result: Any) -> list[Any]:
 
 
 def functions_behind(result: Any) -> list[type]:
-    """The Function classes that stand in the graph of a result, nearest first.
+    """Return the Function classes in the graph of a result, nearest first.
 
     >>> class Same(torch.autograd.Function):
     ...     @staticmethod
@@ -46,7 +46,7 @@ def functions_behind(result: Any) -> list[type]:
 
 
 def names_of_functions_behind(result: Any) -> tuple[str, ...]:
-    """The same as ``module:name``, at most ten of them, without PyTorch's generated classes and the suite's own."""
+    """Return them as ``module:name``, at most ten, without generated classes of PyTorch and classes of the suite."""
     try:
         found = [(str(one.__module__), one.__qualname__) for one in functions_behind(result)]
     except RuntimeError:  # such as a view that may not be changed: PyTorch has no graph to show

@@ -1,4 +1,4 @@
-"""Sample inputs in a line, for most Functions."""
+"""Sample inputs for most Functions, in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.kit.specs import random
 
 
 def drawn(*arguments: Any, dtype: torch.dtype = torch.float64) -> Callable[[], Iterator[tuple[Any, ...]]]:
-    """One sample: a tensor that requires grad for every shape, everything else as it is given.
+    """Make one sample: a tensor that requires grad for every shape; other arguments are unchanged.
 
     Args:
         arguments: of the call; a tuple is the shape of a tensor, and the tensors all differ.

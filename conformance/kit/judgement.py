@@ -16,10 +16,10 @@ ALONG, ELSEWHERE = "along the gradient", "elsewhere than along the gradient"
 
 @dataclass(frozen=True)
 class Judgement:
-    """The answer of an oracle, with its resolution: the smallest relative error that it could have seen.
+    """The answer of an oracle, with its resolution: the smallest relative error that it could have detected.
 
     >>> Judgement("agrees", "adjoint identity", resolution=0.02, elsewhere=0.06, calls=43).seen
-    'a factor of 1.02, or another error of 6 % of the gradient, would have been seen (adjoint identity, 43 calls)'
+    'a factor of 1.02, or another error of 6 % of the gradient, would have been detected (adjoint identity, 43 calls)'
     """
 
     verdict: Verdict
@@ -50,12 +50,12 @@ class Judgement:
         return {name: value for name, value in asdict(self).items() if isinstance(value, str) or math.isfinite(value)}
 
     def is_finer_than(self, limit: float) -> bool:
-        """Whether an error of the whole gradient beyond a limit would have been seen."""
+        """Whether an error of the whole gradient beyond a limit would have been detected."""
         return self.verdict == "agrees" and self.resolution <= limit
 
     @property
     def likely(self) -> str:
-        """The mistake that the error of the whole gradient tells, if it is one of a few."""
+        """Name the mistake that explains the error of the whole gradient, if it is a known one."""
         if self.rule != ALONG or not math.isfinite(self.error):
             return ""
         factor = 1 + self.error
@@ -80,7 +80,7 @@ class Judgement:
 
 
 def percent(part: float) -> str:
-    """A part in percent, with one digit that counts.
+    """Format a fraction in percent, with one significant digit.
 
     >>> percent(0.0613), percent(0.0023), percent(2.3e-9)
     ('6 %', '0.2 %', '2e-07 %')
@@ -89,5 +89,5 @@ def percent(part: float) -> str:
 
 
 def _digits(part: float) -> int:
-    """Return how many decimals a small part needs: two for 0.02, three for 0.004."""
+    """Return how many decimals a small fraction needs: two for 0.02, three for 0.004."""
     return max(1, -math.floor(math.log10(part))) if 0 < part < 1 else 1

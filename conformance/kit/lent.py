@@ -27,7 +27,7 @@ class Lent:
         self.versions = {at: arg._version for at, arg in self.tensors.items()}
 
     def after_forward(self, given: tuple[Any, ...], tensors: Sequence[torch.Tensor]) -> None:
-        """Note arguments that are written to and not returned, containers that are others, and hooks."""
+        """Record arguments that are changed and not returned, replaced containers, and hooks."""
         self.given = given
         self._look_at_containers(given, "forward")
         results = {id(tensor) for tensor in tensors}
@@ -39,7 +39,7 @@ class Lent:
         self._note()
 
     def _look_at_containers(self, given: tuple[Any, ...], when: str) -> None:
-        """Note a list or dictionary that has lost something or has another order; a call may add to one."""
+        """Record a list or dictionary that has lost entries or has another order; a call may add entries."""
         values = pytree.tree_leaves(given)
         now, before = (
             [id(one) for one in leaves if isinstance(one, torch.Tensor | float)] for leaves in (values, self.args)
@@ -49,7 +49,7 @@ class Lent:
             self.changed.append(("container", words))
 
     def after_backward(self, tensors: Sequence[torch.Tensor], found: Sequence[torch.Tensor | None]) -> None:
-        """Note arguments that have other values, hooks, and what lies in the memory of arguments."""
+        """Record arguments that have other values or hooks, and results that share their memory."""
         if not self.changed:
             self._look_at_containers(self.given, "backward")
         for at, before in self.before.items():
@@ -66,7 +66,7 @@ class Lent:
                 self.changed.append(("memory", words))
 
     def incoming(self, before: Mapping[int, torch.Tensor], after: Mapping[int, torch.Tensor]) -> None:
-        """Note the incoming gradients that backward has changed."""
+        """Record the incoming gradients that backward changed."""
         changed = [at for at, one in after.items() if _differs(one, before[at])]
         words = [f"the gradient of output {at} has other values after backward" for at in changed]
         self.changed += [("gradient", each) for each in words]

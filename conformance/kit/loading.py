@@ -67,10 +67,10 @@ def load(reference: str) -> Any:
 
 
 def load_for(option: str, reference: str) -> Any:
-    """Import what an option names, which is no part of what is tested.
+    """Import the object that an option names; it is not under test.
 
     Raises:
-        UsageError: there is nothing of that name, or its import raises.
+        UsageError: nothing has that name, or its import raises.
     """
     try:
         return load(reference)
@@ -82,7 +82,7 @@ def load_for(option: str, reference: str) -> Any:
 
 
 def named(reference: str) -> Subject:
-    """The Subject of a name, or one made of the class or callable of that name, which nothing has checked yet."""
+    """Return the Subject of a name, or an unchecked one made of the class or callable of that name."""
     target = load(reference)
     if not isinstance(target, Subject):
         return Subject(target, name=reference)
@@ -148,7 +148,7 @@ def _beside(subject: Subject) -> str:
 
 
 def _check_kinds(subject: Subject) -> None:
-    """Refuse a target that cannot be called, and fields that are not what they are to be."""
+    """Raise UsageError for a target that cannot be called, and for fields of the wrong type."""
     reference = subject.label
     if not callable(subject.target):
         what = with_article(subject.target)
@@ -172,7 +172,7 @@ def _check_kinds(subject: Subject) -> None:
 
 
 def _is_method(target: Any) -> bool:
-    """Whether a target is what PyTorch calls of a Function class, such as its forward, and not the class."""
+    """Whether a target is a method of a Function class, such as its forward, instead of the class."""
     if not inspect.isfunction(target) or target.__name__ not in METHODS:
         return False
     owner: Any = sys.modules.get(target.__module__)
@@ -182,7 +182,7 @@ def _is_method(target: Any) -> bool:
 
 
 def _checked_inputs(subject: Subject) -> Any:
-    """The inputs as they are needed: a callable, or tuples that can be gone through more than once."""
+    """Return the inputs as a callable, or as tuples that can be iterated more than once."""
     inputs = load_for("the inputs", subject.inputs) if isinstance(subject.inputs, str) else subject.inputs
     if inputs is None or callable(inputs):
         return inputs

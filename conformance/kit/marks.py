@@ -21,7 +21,7 @@ def clause(identifier: str) -> Callable[[Body], Body]:
 
 
 def ranks(*sizes: int, group: bool = True) -> Callable[[Body], Body]:
-    """Run the test in a world of each of these ``sizes``, without a process group where ``group`` is False.
+    """Run the test in a world of each of these ``sizes``, without a process group if ``group`` is False.
 
     >>> @ranks(2, 3, 4)
     ... def test_gradient_is_summed(subject, world): ...
@@ -39,7 +39,7 @@ def cases(**parameters: Sequence[Any]) -> Callable[[Body], Body]:
 
 
 def deadline(seconds: float) -> Callable[[Body], Body]:
-    """Give the test a deadline of its own (``seconds``), because deviating subjects are likely to hang in it.
+    """Give the test its own deadline (``seconds``), because deviating subjects are likely to hang in it.
 
     If a run gives tests more time than usual, this deadline grows in proportion.
 

@@ -1,4 +1,4 @@
-"""Modes around operations: what runs in place of one, which tensors it makes, and what it makes of nothing."""
+"""Dispatch modes: replace operations, record the tensors that they allocate, and numbers made of empty tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch
 
 
 def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out an operation that a mode received, as PyTorch does without a mode."""
+    """Run an operation that a mode received, as PyTorch does without the mode."""
     with torch._C._PreserveDispatchKeyGuard():
         for key in _PUT_OFF:
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
@@ -51,7 +51,7 @@ class AllocationMode(OperationMode):
 
 
 class UndefinedMode(OperationMode):
-    """Notes the operations that make a number of what has none: the mean of nothing is NaN, its logsumexp infinite."""
+    """Records the operations that make a number of an empty tensor: its mean is NaN, its logsumexp infinite."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,14 +68,14 @@ class UndefinedMode(OperationMode):
 
 
 class DrawingMode(OperationMode):
-    """Notes the operations that draw random numbers, whoever seeded the generator that they take."""
+    """Records the operations that draw random numbers, from any generator."""
 
     def __init__(self) -> None:
         super().__init__()
         self.drew: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation, and note it if it draws."""
+        """Run the operation, and record it if it draws."""
         if torch.Tag.nondeterministic_seeded in function.tags:
             self.drew.append(str(function))
         return carry_out(function, args, kwargs)
@@ -86,7 +86,7 @@ def _floating(tree: Any) -> list[torch.Tensor]:
 
 
 def _stored(tree: Any) -> Iterator[tuple[torch.Tensor, int]]:
-    """The tensors in a tree that have a storage, and what tells one storage from another."""
+    """Return the tensors in a tree that have a storage, and an identifier of each storage."""
     for leaf in pytree.tree_leaves(tree):
         if isinstance(leaf, torch.Tensor) and is_strided(leaf):
             yield leaf, leaf.untyped_storage()._cdata

@@ -1,4 +1,4 @@
-"""Properties that are found once, also where ranks are threads."""
+"""Properties that are computed once, also if ranks are threads."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ Result = TypeVar("Result")
 
 
 class Once(Generic[Result]):
-    """A property that is found once for each object.
+    """A property that is computed once for each object.
 
     ``functools.cached_property`` of Python 3.11 has one lock for all objects. Simulated ranks are threads: one would
     hold it in a collective that the others never enter, because they wait for the lock.
     """
 
     def __init__(self, find: Callable[[Any], Result]) -> None:
-        """Store what finds it."""
+        """Store the function that computes it."""
         self.find = find
         self.__doc__ = find.__doc__
 
     def __get__(self, owner: Any, kind: type) -> Result:
-        """Find it, or return what was found."""
+        """Compute it, or return the stored value."""
         known = vars(owner)  # where Python looks first from now on
         name = self.find.__name__
         if name not in known:

@@ -1,4 +1,4 @@
-"""The gradient of one input by differences of forward, element by element, and what a wrong one may be."""
+"""Compute the gradient of one input by differences of forward, element by element, and explain a wrong one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def slope_along(
 
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
-    """The gradient of one input that differences of forward tell, each element moved in turn."""
+    """Return the gradient of one input by differences of forward, changing each element in turn."""
     return _by_differences(run, [cotangents], at)[0]
 
 
@@ -74,7 +74,7 @@ def _by_differences(run: Run, several: Sequence[list[torch.Tensor]], at: int) ->
 
 
 def slopes_along(run: Run, several: Sequence[list[torch.Tensor]], at: int, direction: torch.Tensor) -> Iterator[float]:
-    """The slopes along a direction, by differences, of the losses that several lists of cotangents stand for."""
+    """Return the slopes along a direction, by differences, of the losses that several lists of cotangents define."""
     value = run.sample.values[at].detach()
     length = float(direction.abs().max()) or 1.0
     step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value) / length
@@ -83,7 +83,7 @@ def slopes_along(run: Run, several: Sequence[list[torch.Tensor]], at: int, direc
 
 
 def _losses(several: Sequence[list[torch.Tensor]], outputs: list[torch.Tensor]) -> list[float]:
-    """The loss that each list of cotangents stands for. What lists have in common is computed once."""
+    """Return the loss that each list of cotangents defines. Common parts are computed once."""
     known: dict[tuple[int, int], float] = {}
 
     def term(place: int, cotangent: torch.Tensor) -> float:
@@ -115,7 +115,7 @@ def by_outputs(run: Run, mistaken: Mapping[str, torch.Tensor], expected: torch.T
 
 
 def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
-    """The gradients, by differences, that may have been returned at the wrong place."""
+    """Return the gradients, by differences, that may have been returned at the wrong place."""
     plain = {place: leaf for place, leaf in run.leaves.items() if is_strided(leaf)}
     others = [place for place, leaf in plain.items() if place != at and leaf.shape == run.leaves[at].shape]
     found = {f"the gradient of {run.sample.names[place]}": by_differences(run, cotangents, place) for place in others}
@@ -123,14 +123,14 @@ def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[
 
 
 def _of_other_cotangents(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
-    """The gradients, by differences, of a backward that ignores an incoming gradient, or takes one for another."""
+    """Return the gradients, by differences, of a backward that ignores or exchanges incoming gradients."""
     mistaken = mistaken_cotangents(run, cotangents)
     found = zip(mistaken, _by_differences(run, list(mistaken.values()), at), strict=True)
     return {name: gradient for name, gradient in found if bool(gradient.any())}
 
 
 def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
-    """List what a wrong backward may make of the incoming gradients, by mistake.
+    """List the incoming gradients that a wrong backward may use instead, by mistake.
 
     Of many outputs only neighbours are exchanged: trying all pairs would take too long.
     """

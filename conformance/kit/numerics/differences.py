@@ -1,4 +1,4 @@
-"""Central differences, and their extrapolation to a step of zero: every derivative by differences is made of these."""
+"""Central differences, and their extrapolation to a step of zero: every derivative by differences uses these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Number = TypeVar("Number", float, torch.Tensor)
 
 
 def central(ahead: Number, behind: Number, step: Number | float) -> Number:
-    """Compute the slope between what a function gives a step ahead, and a step behind.
+    """Compute the slope between a function's values a step ahead and a step behind.
 
     >>> central(1.5**2, 0.5**2, 0.5)
     2.0
@@ -35,7 +35,7 @@ def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
 
 
 def shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:
-    """A tensor with one element changed; it requires grad as before, as a Function may do otherwise without."""
+    """Return a tensor with one element changed; it requires grad as before, since a Function may depend on that."""
     moved = x.detach().clone(memory_format=torch.contiguous_format)
     moved.view(-1)[element] += change
     return moved.requires_grad_(x.requires_grad)

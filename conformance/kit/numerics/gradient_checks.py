@@ -35,12 +35,12 @@ SINGLE = torch.finfo(torch.float32).eps
 def expect_derivative(
     sample: SampleCall, world: World, is_derived: bool = False, is_explained: bool = True
 ) -> dict[int, bool]:
-    """Expect the gradient of every input to be what differences say; for each, whether the differences could tell.
+    """Assert that the gradient of every input agrees with differences; return for each whether they were conclusive.
 
     Args:
         sample: the call.
         world: where it runs.
-        is_derived: whether the suite made the sample of the author's own.
+        is_derived: whether the suite derived the sample from the author's.
         is_explained: whether to look for the cause of a wrong gradient, which takes many more calls.
 
     Raises:
@@ -81,7 +81,7 @@ def expect_derivative_of_parameters(sample: SampleCall, world: World) -> dict[in
     """Expect the same of the parameters of a module that are arguments beside it; for each, whether differences could
     tell.
 
-    They say nothing of one without a gradient: backward may add it to ``grad`` itself.
+    A parameter without a gradient is not judged: backward may add it to ``grad`` itself.
     """
     told = dict.fromkeys(sample.of_modules, False)
     if not told:
@@ -141,7 +141,7 @@ def _told_by_slopes(
     gradient: torch.Tensor | None,
     slopes: list[Comparison],
 ) -> str:
-    """The mistake that all directions show alike, such as a factor; one direction alone tells none."""
+    """Name the mistake that all directions share, such as a factor; a single direction shows none."""
     pairs = zip(_directions(world, run, at, gradient), slopes, strict=True)
     wrong = [(direction, slope) for direction, slope in pairs if slope.verdict == "differs"]
     is_alone = gradient is not None and world.size == 1
@@ -180,7 +180,7 @@ def _in_single(tensor: torch.Tensor) -> torch.Tensor:
 def _same_gradient(
     world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, slope: Comparison
 ) -> None:
-    """Show both gradients whole, where that tells them apart, and forward takes each element moved by itself."""
+    """Show both gradients in full, if they differ visibly and forward accepts a change of each single element."""
     expected = world.try_call(by_differences, run, cotangents, at)
     if expected is None:
         return

@@ -53,7 +53,7 @@ def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
 
 
 def _is_still(gradients: list[Way]) -> bool:
-    """Whether gradients in single or double precision stay as they are, for the most part."""
+    """Whether most gradients in single or double precision stay the same."""
     fine = [way for way in gradients if torch.finfo(way[1].dtype).eps <= SINGLE]
     count = sum(int((here != 0).sum()) for _, here, _ in fine)
     still = sum(int(((here != 0) & (back == here) & (ahead == here)).sum()) for back, here, ahead in fine)

@@ -1,4 +1,4 @@
-"""Derivatives by central differences: an analytic slope agrees, differs, or cannot be judged at this point.
+"""Compare an analytic slope with central differences: it agrees, differs, or cannot be judged at this point.
 
 Across ranks all inputs are moved at once and all losses are added up: the ranks together are one function.
 """
@@ -48,7 +48,7 @@ BEYOND_NOISE = 10
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differences say of an analytic slope: agrees, differs, unclear, or flat: no change at all."""
+    """The verdict of differences about an analytic slope: agrees, differs, unclear, or flat (no change at all)."""
 
     verdict: str
     analytic: float
@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def by_differences(self) -> str:
-        """The slope by differences, for a message, with its noise."""
+        """Return the slope by differences and its noise, for a message."""
         return f"{self.numeric:.9g} (noise {self.noise:.1g})"
 
     @property
@@ -98,7 +98,7 @@ def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float 
 
 
 def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparison:
-    """Compare at ever coarser steps, until one of them tells; twice no change at all is a slope of zero."""
+    """Compare at ever coarser steps, until one is conclusive; no change at all, twice, is a slope of zero."""
     slope, flat = sum(world.exchange(analytic)), 0
     for precision in (eps, *(coarse for coarse in COARSER if coarse > 10 * eps)):
         seen = _judged(world, loss, slope, precision)
@@ -116,7 +116,7 @@ def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparis
 
 
 def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> Comparison:
-    """Look again before accusing: with another step, and as if the Function worked in single precision inside."""
+    """Confirm a difference: with another step, and as if the Function computed in single precision inside."""
     again = _judged(world, loss, seen.analytic, precision, OTHER_STEP)
     if again.verdict != "differs":
         return Comparison("unclear", seen.analytic)
@@ -137,7 +137,7 @@ def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:
-    """Compare a slope with differences at one step; a kink or a jump nearby says how far those may be off."""
+    """Compare a slope with differences at one step; a kink or a jump nearby bounds their error."""
     here = loss(0.0)
     (middle,), weight = _together(world, here)
     step = shrink * _step(slope, weight, precision)
@@ -200,21 +200,21 @@ def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> floa
 
 
 def _together(world: World, *losses: torch.Tensor) -> tuple[list[float], float]:
-    """Each of some losses, added up over all ranks, and the size of their terms, as rounding adds them up."""
+    """Return losses summed over all ranks, and the size of their terms, to which rounding is proportional."""
     ranks = world.exchange([[float(terms.sum()), float(terms.square().sum().sqrt())] for terms in losses])
     totals = [tuple(map(sum, zip(*(rank[at] for rank in ranks), strict=True))) for at in range(len(losses))]
     return [total for total, _ in totals], max(weight for _, weight in totals)
 
 
 def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> torch.Tensor:
-    """The terms, in double precision, of the loss that cotangents stand for."""
+    """Return the terms, in double precision, of the loss that cotangents define."""
     pairs = zip(cotangents, outputs, strict=True)
     terms = [(to_double(cotangent).conj() * to_double(output.detach())).real for cotangent, output in pairs]
     return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *(each.reshape(-1).cpu() for each in terms)])
 
 
 def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
-    """The slope that a gradient claims along a direction; PyTorch's complex gradients are made for this product."""
+    """Return the slope that a gradient claims along a direction; this product fits PyTorch's complex gradients."""
     if gradient is None:
         return 0.0
     along = to_double(direction)

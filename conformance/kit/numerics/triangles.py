@@ -1,4 +1,4 @@
-"""Symmetric matrices of which a Function reads one half, as ``torch.linalg.cholesky`` and ``eigh`` do."""
+"""Handle symmetric matrices of which a Function reads one half, as ``torch.linalg.cholesky`` and ``eigh`` do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST = 8
 def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
     """Return the part of a direction that keeps an input symmetric, if the input represents a symmetric matrix.
 
-    That is so where the input is symmetric, or Hermitian, and forward reads one element of each pair beside the
+    That is so if the input is symmetric, or Hermitian, and forward reads one element of each pair beside the
     diagonal. By PyTorch's own convention the gradient is symmetric then, while differences along a single element say
     that one of a pair has twice the gradient and the other has none. A gradient in one triangle alone says so as well,
     and is held to it.
@@ -35,7 +35,7 @@ def _is_triangular(gradient: torch.Tensor) -> bool:
 
 
 def _reads_half(run: Run, at: int, value: torch.Tensor) -> bool:
-    """Whether one triangle is not read, or one of each pair of elements, as with pivots."""
+    """Whether forward ignores one triangle, or one of each pair of elements, as with pivots."""
     beside = torch.ones_like(value) * typical(value)
     if _is_unread(run, at, value, beside.triu(1)) or _is_unread(run, at, value, beside.tril(-1)):
         return True

@@ -19,7 +19,7 @@ LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 
 @dataclass(frozen=True)
 class Started:
-    """A collective that was started: the name of its operator, and the ranks of its group in the world."""
+    """A started collective: the name of its operator, and the ranks of its group in the world."""
 
     name: str
     ranks: tuple[int, ...]
@@ -78,7 +78,7 @@ class EndedAtOnceMode(OperationMode):
     """Waits for every collective before the call that starts it returns: one under way fills its tensors later."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
-        """Carry out an operation, and wait for what it started."""
+        """Run an operation, and wait for the work that it started."""
         result = carry_out(operator, args, options)
         if operator.namespace == "c10d":
             for started in result if isinstance(result, tuple | list) else (result,):

@@ -1,7 +1,7 @@
 """Call a sample under torch.compile, and find where and why the compiler failed.
 
 The backend traces forward and backward as the default one does, and runs what it traced with PyTorch's own operations:
-what differs then is no matter of rounding.
+so differences are not due to rounding.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ for _name in AT_FIRST_CALL:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """A compiler that knows nothing of earlier calls, and prints nothing.
+    """Use a compiler without memory of earlier calls, which prints nothing.
 
     Raises:
         NotApplicable: it is switched off, so that compiled calls would be those of eager mode.
@@ -114,7 +114,7 @@ def compiled(subject: Subject, whole: bool = False) -> Subject:
 
 
 def calling(sample: SampleCall, subject: Subject) -> SampleCall:
-    """The sample as a call of another subject."""
+    """Return the sample as a call of another subject."""
     return replace(sample, subject=subject)
 
 

@@ -1,6 +1,6 @@
-"""Functions of PyTorch's own tests under torch.compile: what is called, and what releases are known to get wrong.
+"""Functions for tests of PyTorch under torch.compile: their calls, and results known to be wrong in some releases.
 
-Their gradients, tangents and batches are not those of what forward computes, so that a result shows whose rule is used.
+Their gradients, tangents and batches differ from forward's own, so a result shows whose rule was used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Double(Function):
 
 
 class _DoubleWithRules(_Double):
-    """The same, with a jvp, and a vmap that claims a factor of 7."""
+    """Do the same with a jvp, and a vmap that claims a factor of 7."""
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
@@ -244,7 +244,7 @@ def compiled(world: World, call: str, backend: str) -> torch.Tensor:
 
 
 def excused(call: str) -> str:
-    """Why a wrong result of this call breaks no clause; empty if it does."""
+    """Return why a wrong result of this call breaks no clause; empty if it does."""
     known = KNOWN.get(call)
     if known is None or not matches_version(known.versions, torch.__version__):
         return ""

@@ -30,7 +30,7 @@ OPAQUE = (
 
 
 def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor that hangs on a ctx, with the way to it, such as ``ctx.cache[0]``.
+    """Yield every tensor reachable from a ctx, with its path, such as ``ctx.cache[0]``.
 
     Args:
         ctx: the context of a call.
@@ -48,7 +48,7 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in a container or an object."""
+    """Yield every tensor in a container or an object."""
     return (tensor for _, tensor in _walk("", value, DEPTH, set()))
 
 
@@ -71,7 +71,7 @@ def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[st
 
 
 def _is_generator_state(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is the state of a random number generator, which no hook may carry off and round."""
+    """Whether a tensor is the state of a random number generator, which no hook may round."""
     of_devices = {module.get_rng_state().numel() for module in devices_in_use().values()}
     sizes = {torch.default_generator.get_state().numel(), CUDA_STATE, *of_devices}
     return tensor.dtype is torch.uint8 and tensor.dim() == 1 and tensor.numel() in sizes

@@ -1,4 +1,4 @@
-"""Every sample called and differentiated under the witness, and what it saw."""
+"""Call and differentiate every sample under the witness, and keep what it recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Pairs = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 @dataclass(frozen=True)
 class Look:
-    """One sample's call: what the witness saw, and the exception it ended with, if any."""
+    """One sample's call: the witness's record, and the exception that ended it, if any."""
 
     sample: SampleCall
     witness: Witness
@@ -136,7 +136,7 @@ def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
 
 
 def steps(looks: list[Look], method: str) -> list[tuple[str, Call, Step]]:
-    """Every call of one method of ctx that was seen, with a name for messages."""
+    """Return every recorded call of one method of ctx, with a name for messages."""
     return [(name, call, step) for name, call in named_calls(looks) for step in call.of(method)]
 
 
@@ -148,13 +148,13 @@ def looks_with(method: str, subject: Subject, world: World) -> list[Look]:
 
 
 def named_calls(looks: list[Look], method: str = "") -> list[tuple[str, Call]]:
-    """Every call of a Function that was seen, with its name, or that of a method such as ``.jvp``, for messages."""
+    """Return every recorded call of a Function, with its name, or a method's such as ``.jvp``, for messages."""
     pairs = [(look.sample.label, call) for look in looks for call in look.witness.calls]
     return [(f"{call.function.__name__}{method}, {label}", call) for label, call in pairs]
 
 
 def backwards(looks: list[Look]) -> list[tuple[str, Call, Backward]]:
-    """Every backward that was seen, with a name for messages and the call that it belongs to.
+    """Return every recorded backward, with a name for messages and its call.
 
     Raises:
         NotApplicable: none was.
@@ -165,7 +165,7 @@ def backwards(looks: list[Look]) -> list[tuple[str, Call, Backward]]:
 
 
 def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
-    """Every jvp that was seen, with a name for messages and the call that it belongs to.
+    """Return every recorded jvp, with a name for messages and its call.
 
     Raises:
         NotApplicable: none was.
@@ -176,7 +176,7 @@ def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
 
 
 def expect_once(looks: list[Look], method: str) -> None:
-    """Expect each call of a Function to call a method of ctx at most once before backward."""
+    """Assert that each call of a Function calls a method of ctx at most once before backward."""
     for name, call in named_calls(looks):
         early = [step.phase for step in call.of(method) if step.phase in EARLY]
         told = f"{len(early)}, from {', '.join(early)}"
@@ -184,14 +184,14 @@ def expect_once(looks: list[Look], method: str) -> None:
 
 
 def expect_early(looks: list[Look], method: str) -> None:
-    """Expect a method of ctx to be called by forward or setup_context alone."""
+    """Assert that only forward or setup_context calls a method of ctx."""
     for name, _, step in steps(looks, method):
         is_early, where = step.phase in EARLY, f"where {method} is called, {name}"
         expect.that(is_early, where, step.phase, "forward or setup_context", TOO_LATE)
 
 
 def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, ...]:
-    """The subject's class; those behind the result where it is a callable, or a class that applies another one."""
+    """Return the subject's class; for a callable, or a class that applies another one, those behind the result."""
     own = subject.function
     try:
         behind = functions_behind(call())

@@ -18,7 +18,7 @@ from conformance.kit.tensors import is_strided
 
 
 class _Allocations(AllocationMode):
-    """Takes down every storage that an operation makes, by a weak reference and a name."""
+    """Records every storage that an operation makes, by a weak reference and a name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class _Allocations(AllocationMode):
 
 
 def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[str], str]:
-    """Run something whose tensors should all be gone afterwards; name those that are not, and guess why.
+    """Run an action whose tensors should all be freed afterwards; name those that are not, and guess why.
 
     It runs once before: what a Function makes once and for all may stay.
 

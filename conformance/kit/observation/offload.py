@@ -1,4 +1,4 @@
-"""A call whose saved tensors are carried away, while everything else that belongs to the call is overwritten."""
+"""Call with copies of the saved tensors, while everything else that belongs to the call is overwritten."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Tensors(AllocationMode):
 
 
 def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
-    """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
+    """Call with hooks that keep copies of saved tensors, then overwrite inputs, outputs and intermediate tensors.
 
     What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants. So is
     what a function closes over that was handed to it: it is the caller's.
@@ -58,9 +58,9 @@ def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
 
 
 def _of_callers(run: Run) -> Iterator[torch.Tensor]:
-    """The tensors of modules on ctx, even if they are inputs as well, and those that functions close over there.
+    """Return the tensors of modules on ctx, even if they are inputs too, and those that functions there close over.
 
-    A function that forward made itself is none of the caller's.
+    A function that forward made itself is not the caller's.
     """
     for context in contexts_behind(run.result):
         own = f"{type(context)._forward_cls.__qualname__}."

@@ -25,9 +25,9 @@ CONSTANT = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its name, the tensors that it was given, and those that it made.
+    """One operation: its name, its tensor arguments, and its results.
 
-    ``wanted`` are the given ones that required grad when it ran: an output that forward filled requires grad later.
+    ``wanted`` are the arguments that required grad when it ran: an output that forward filled requires grad later.
     """
 
     name: str
@@ -38,18 +38,18 @@ class Operation:
 
     @property
     def hands_on(self) -> bool:
-        """Whether it gives values that were there in a view or a copy, and does not say that no gradient is meant."""
+        """Whether it returns existing values in a view or a copy, and does not declare that it needs no gradient."""
         return self.name != "aten::detach" and (self.is_view or self.name in KEEPING)
 
     @property
     def keeps(self) -> bool:
-        """Whether it gives values that were there, in a view, a copy or a number, or constants."""
+        """Whether it returns existing values, in a view, a copy or a number, or constants."""
         return self.is_view or self.name in KEEPING | CONSTANT or self.name == "aten::_local_scalar_dense"
 
 
 @dataclass(frozen=True)
 class MethodCall:
-    """One call of the method: the arguments it got, and its operations in order."""
+    """One call of the method: its arguments, and its operations in order."""
 
     args: tuple[Any, ...]
     operations: list[Operation]

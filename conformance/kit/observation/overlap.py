@@ -1,4 +1,4 @@
-"""Collectives that are under way while other work is done: looks without them, and what they find changed."""
+"""Find what changes while collectives are running: calls without overlap, and tensors that change before wait()."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def changed_under_way() -> Iterator[list[str]]:
 
 
 def _is_whole(value: object) -> bool:
-    """Whether something is a tensor that has its memory to itself."""
+    """Whether a value is a tensor that shares its memory with nothing."""
     if type(value) is not torch.Tensor or value.layout is not torch.strided or value.is_inference():
         return False
     return value.untyped_storage().nbytes() == value.numel() * value.element_size()

@@ -46,7 +46,7 @@ def explained(subject: Subject, world: World, member: str, call: Callable[[Sampl
 def _refused(
     subject: Subject, member: str, call: Callable[[SampleCall], object], world: World
 ) -> tuple[str, str, str] | None:
-    """The first value that cannot be taken: what it is, how it is described, and what would be right."""
+    """Return the first invalid value: what it is, its description, and what would be right."""
     recorded, notes = recording(subject, "forward", member)
     for sample in active_samples(recorded, world):
         before = len(notes.of(member))

@@ -32,7 +32,7 @@ TOO_LATE = "too late to have an effect"
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a method of ctx: its name, its argument or tuple of arguments, and the phase it was made in."""
+    """One call of a method of ctx: its name, its argument or tuple of arguments, and its phase."""
 
     method: str
     given: Any
@@ -51,7 +51,7 @@ class Backward:
 
 @dataclass(frozen=True)
 class Jvp:
-    """One call of jvp: which tangents hold other values after it, which inputs do, and what was returned."""
+    """One call of jvp: the tangents and the inputs that it changed, and what it returned."""
 
     changed: tuple[int, ...]
     changed_inputs: tuple[int, ...]
@@ -92,7 +92,7 @@ class Call:
 
 
 class Witness:
-    """What was seen: one :class:`Call` for each ctx, in the order in which they were first met."""
+    """The record: one :class:`Call` for each ctx, in order of appearance."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -108,7 +108,7 @@ class Witness:
         return self.calls[-1]
 
     def returned_for(self, given: Any) -> list[Any]:
-        """What each backward returned for the input that is this very object, wherever it stands among the inputs."""
+        """Return what each backward returned for the input that is this object, at any place."""
         found = []
         for call in self.calls:
             for backward in call.backwards:
@@ -118,7 +118,7 @@ class Witness:
         return found
 
     def note(self, context: Any, attribute: str, value: Any) -> None:
-        """Note that an attribute of ctx was set."""
+        """Record that an attribute of ctx was set."""
         if attribute in METHODS:
             # The innermost phase of this very ctx: a forward may apply another Function inside.
             phase = next((name for name, whose in reversed(self._phases) if whose is context), "outside")

@@ -48,7 +48,7 @@ def _stand_in_for(function: Any, witness: Witness, stack: ExitStack) -> None:
 
 @contextmanager
 def _witnessing_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
-    """Watch classes as they are made: a callable may make its class anew at each call."""
+    """Watch classes as they are created: a callable may create its class anew at each call."""
     known = {
         (function.__module__, function.__qualname__) for function in functions if "<locals>" in function.__qualname__
     }
