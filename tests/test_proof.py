@@ -79,9 +79,14 @@ def _names(module: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("gloo", "other", "equal", "wrong"),
-    [("broken", "broken", True, False), ("pass", "not-applicable", False, False), ("broken", "pass", False, True)],
+    [
+        ("broken", "broken", True, False),
+        ("pass", "not-applicable", False, False),
+        ("broken", "pass", False, False),
+        ("pass", "broken", False, True),
+    ],
 )
-def test_a_verdict_is_wrong_if_one_kind_of_world_alone_finds_the_class_broken(gloo, other, equal, wrong):
+def test_a_verdict_is_wrong_if_simulated_ranks_alone_find_the_class_broken(gloo, other, equal, wrong):
     cell = simulated.Cell("m:C", 2, "Collective.forward.types", gloo, other, "" if equal else "because")
     assert (cell.is_equal, cell.is_wrong) == (equal, wrong)
     assert ("because" in simulated.page([cell])) != equal

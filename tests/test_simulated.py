@@ -222,6 +222,22 @@ def test_messages_of_one_sender_arrive_in_order_whichever_is_waited_for_first(th
     assert results(three, body)[1] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("sends_first", [True, False])
+def test_several_messages_to_a_rank_may_be_under_way_at_once(three, sends_first):
+    def body(world):
+        others = [rank for rank in range(world.size) if rank != world.rank]
+        received = {other: torch.zeros(2) for other in others}
+        sends = [(dist.isend, own(world), other) for other in others]
+        receives = [(dist.irecv, received[other], other) for other in reversed(others)]
+        works = [call(*given) for call, *given in (sends + receives if sends_first else receives + sends)]
+        for work in works:
+            work.wait()
+        return {other: tensor.tolist() for other, tensor in received.items()}
+
+    everyone = dict(enumerate(owns(3)))
+    assert results(three, body) == [{other: everyone[other] for other in {0, 1, 2} - {rank}} for rank in range(3)]
+
+
 def test_groups_know_their_ranks_and_work_side_by_side(three):
     def body(world):
         pair, alone = dist.new_group([0, 2]), dist.new_group([1])

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
 from tests.correct import collective as right
+from tests.correct import collective_hooks as right_hooks
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
@@ -124,3 +125,11 @@ def test_a_breakpoint_in_backward_stops_in_the_debugger_of_the_caller(tmp_path):
     assert "('here', 1, torch.Size([2, 3]))" in done.stdout, done.stdout + done.stderr
     assert "debugged.py" in done.stdout
     assert done.stdout.endswith("went on\n"), done.stdout + done.stderr
+
+
+def test_types_declared_for_spmd_types_are_read_on_each_rank_by_itself():
+    """Its checker replaces Function.apply for the whole process, and would put it back while other ranks need it."""
+    pytest.importorskip("spmd_types", reason="pip install spmd-types")
+    gather, only = right_hooks.GatherForOneLoss, "Collective.backward.gradient"
+    report = check(gather, sample(), spec="Collective", ranks=2, simulated=True, only=only)
+    assert report.subjects[0].clause(only).verdict == "pass"

@@ -150,7 +150,7 @@ def _simulated(only: str, write: bool) -> int:
     jobs = [simulated.task(one) for one in wanted if only in one.reference]
     cells = [cell for found in side_by_side(jobs, _dot) for cell in found]
     text, problems = simulated.page(cells), [cell for cell in cells if cell.is_wrong]
-    print(f"\n{text}{counted(len(problems), 'verdict')} of broken in one kind of world alone")
+    print(f"\n{text}{counted(len(problems), 'verdict')} that only simulated ranks find broken")
     if write:
         SIMULATED.write_text(text, encoding="utf-8")
     return int(bool(problems))

@@ -44,8 +44,8 @@ class Cell:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether one of them finds a class broken that the other passes: a test that does not apply says so."""
-        return not self.is_equal and BREAKS in {self.gloo, self.simulated}
+        """Whether simulated ranks accuse a class that real ones do not; what they miss is listed with a reason."""
+        return self.simulated == BREAKS != self.gloo
 
 
 def communicating(implementations: Iterable[Implementation]) -> list[Implementation]:
@@ -93,9 +93,11 @@ def _word(clause: str, outcomes: Sequence[TestOutcome]) -> str:
 
 
 def _why(found: Sequence[Sequence[TestOutcome]], words: Sequence[str]) -> str:
-    """What is said by a test that does not pass, a simulated one if there is one; empty if the words are equal."""
-    others = (one for outcomes in reversed(found) for one in outcomes if one.outcome != "pass")
-    told = (one.reason or one.message for one in others if words[0] != words[1])
+    """What the first test says that does not end alike, on simulated ranks if it says something there."""
+    if words[0] == words[1]:
+        return ""
+    unlike = next((pair for pair in zip(*found, strict=True) if pair[0].outcome != pair[1].outcome), ())
+    told = (one.reason or one.message for one in reversed(unlike))
     return next((text.splitlines()[0] for text in told if text), "")
 
 

@@ -15,8 +15,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
-from torch.autograd import forward_ad
+from torch.autograd import Function, forward_ad
 from torch.distributed import distributed_c10d
+from torch.utils.hooks import BackwardHook
 
 from conformance.kit import seeds, stand_ins
 
@@ -34,7 +35,11 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "torch._functorch.eager_transforms": ("JVP_NESTING",),
     warnings.__name__: ("filters", "showwarning"),
     "sys": ("excepthook",),
+    "spmd_types._checker": ("_orig_autograd_apply",),
+    "spmd_types._backward_hooks": ("_orig_setup_input_hook", "_orig_setup_output_hook"),
 }
+#: Members of classes that spmd_types replaces while it tracks types, on whichever rank does.
+MEMBERS = ((Function, "apply"), (BackwardHook, "setup_input_hook"), (BackwardHook, "setup_output_hook"))
 
 
 class NumpyNumbers(NamedTuple):
@@ -52,7 +57,7 @@ class NumpyNumbers(NamedTuple):
 class Saved:
     """One rank's own state of the process."""
 
-    variables: list[tuple[ModuleType, str, Any]]
+    variables: list[tuple[ModuleType | type, str, Any]]
     torch_numbers: torch.Tensor
     python_numbers: Any
     numpy_numbers: NumpyNumbers | None
@@ -62,7 +67,10 @@ class Saved:
 
 def taken() -> Saved:
     """Save the state, and remove replacements of classes' methods."""
-    variables = [
+    variables: list[tuple[ModuleType | type, str, Any]] = [
+        (owner, name, vars(owner)[name]) for owner, name in MEMBERS
+    ]
+    variables += [
         (module, name, getattr(module, name))
         for key, names in VARIABLES.items()
         if (module := sys.modules.get(key)) is not None
@@ -81,8 +89,9 @@ def taken() -> Saved:
 
 def put(saved: Saved) -> None:
     """Restore a state."""
-    for module, name, value in saved.variables:
-        setattr(module, name, value)
+    for owner, name, value in saved.variables:
+        if vars(owner).get(name) is not value:
+            setattr(owner, name, value)
     torch.default_generator.set_state(saved.torch_numbers)
     random.setstate(saved.python_numbers)
     _numpy_put(saved.numpy_numbers)

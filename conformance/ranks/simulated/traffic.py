@@ -80,7 +80,7 @@ class Collective:
         return found
 
 
-@dataclass
+@dataclass(eq=False)
 class Message:
     """A message from one rank to another."""
 
@@ -97,7 +97,7 @@ class Message:
         return self.tensor
 
 
-@dataclass
+@dataclass(eq=False)
 class Receive:
     """A receive; ``source`` is None for a message from any rank."""
 
