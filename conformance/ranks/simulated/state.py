@@ -67,9 +67,7 @@ class Saved:
 
 def taken() -> Saved:
     """Save the state, and remove replacements of classes' methods."""
-    variables: list[tuple[ModuleType | type, str, Any]] = [
-        (owner, name, vars(owner)[name]) for owner, name in MEMBERS
-    ]
+    variables: list[tuple[ModuleType | type, str, Any]] = [(owner, name, vars(owner)[name]) for owner, name in MEMBERS]
     variables += [
         (module, name, getattr(module, name))
         for key, names in VARIABLES.items()
