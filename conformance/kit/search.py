@@ -1,9 +1,9 @@
-"""The runner of tests that are written for one sample: each variation alone, then pairs, and what fails made simple.
+"""Run tests that are written for one sample: each variation alone, then pairs; a failing one is made minimal.
 
 Nothing is drawn: the same sample gives the same variations in the same order, and their number is bounded, not their
 time. A test judges the axes of its own families. A *row* is one choice there with all later axes set at once; the rows
-of a choice go on until each later choice was seen. What fails is made simple by leaving out one axis after the other.
-If the test's own axis drops out, the test is silent: that of another axis meets it.
+of a choice continue until each later choice was tried. A failing row is made minimal by leaving out axes one by one.
+If the test's own axis drops out, the test is silent: the other axis has its own test.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FOLLOWED_BY_DRAWS = ("layout", "dtype")
 
 
 def run_each(body: Callable[..., object], subject: Subject, world: World, case: Mapping[str, Any]) -> None:
-    """Run a test body for each sample that can be differentiated, as it is given, on all ranks.
+    """Run a test body for each differentiable sample, without variation, on all ranks.
 
     Raises:
         NotApplicable: nothing could be judged.
@@ -62,7 +62,7 @@ def run_each(body: Callable[..., object], subject: Subject, world: World, case: 
 
 
 def run_varied(body: Callable[..., object], subject: Subject, world: World, case: Mapping[str, Any]) -> str:
-    """Run a test body for each sample, and in each of its variations; a text if some were left out.
+    """Run a test body for each sample in each of its variations; return a text if some were left out.
 
     Raises:
         Deviation: the body raised it in a variation, here its simplest form, and near the sample too.
@@ -98,7 +98,7 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
 
 
 def _note_samples(error: Deviation, trials: Sequence[_Trial], variation: Variation) -> None:
-    """Add to a deviation which samples it has in that variation, and which have it not."""
+    """Add to a deviation with which samples the variation fails, and with which not."""
     samples = [Sample(trial.probe.sample.values, trial.probe.label) for trial in trials[:MOST_SAMPLES]]
     with suppress(Exception):  # a position of one sample need not be in another one
         add_note(error, {at: partial(trials[at].expect, variation) for at in range(len(samples))}, samples, 0.0)
@@ -116,7 +116,7 @@ class _Trial:
         self.body, self.probe, self.case, self.families = body, probe, case, families
 
     def run(self, variation: Variation, probe: Probe | None = None) -> Deviation | NotApplicable | None:
-        """Run the body in one variation: how it ended, None if it holds."""
+        """Run the body in one variation; return how it ended, or None if it holds."""
         try:
             self.body(probe or self.probe, variation=variation, **self.case)
         except (Deviation, NotApplicable) as ended:
@@ -154,7 +154,7 @@ class _Trial:
         raise simplest
 
     def variations(self) -> Iterator[Variation]:
-        """Each choice of the test's own axes alone, then its rows."""
+        """Yield each choice of the test's own axes alone, then its rows."""
         if GIVEN in self.families:
             yield AS_GIVEN
         is_crossed = getattr(self.body, "crossed", False) and self.probe.world.size == 1
@@ -179,7 +179,7 @@ class _Trial:
         return found
 
     def is_confirmed(self, variation: Variation) -> bool:
-        """Tell whether the body fails near the sample too: at a jump, rounding may change a result."""
+        """Tell whether the body fails near the sample too; at a jump, rounding may change a result."""
         if variation.of("value"):
             return True  # beside a special value there is none
         points = list(nearby(self.probe.sample, self.probe.world))[1:]
@@ -203,7 +203,7 @@ class _Trial:
 
 
 def picks(probe: Probe, family: str) -> list[Pick]:
-    """Every choice on the axes of one family, for one sample."""
+    """Return every choice on the axes of one family, for one sample."""
     world, sample = probe.world, probe.sample
     if family in MEANING:
         return list(MEANINGS[family](sample, world))
@@ -214,7 +214,7 @@ def picks(probe: Probe, family: str) -> list[Pick]:
 
 
 def rows(pick: Pick, later: Mapping[str, Sequence[Pick]], start: int = 0) -> Iterator[Variation]:
-    """One choice with all later axes set at once, until each later choice was seen.
+    """Combine one choice with all later axes at once, until each later choice was tried.
 
     The many sizes and numbers of a sample take turns: two rows for each, the next ones of those of the one before.
 

@@ -40,7 +40,7 @@ def seed(number: int, arguments: Iterable[Any] = ()) -> None:
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """Put every generator back at the end.
+    """Restore every generator at the end.
 
     >>> before = torch.get_rng_state()
     >>> with restored():
@@ -68,14 +68,14 @@ def restored() -> Iterator[None]:
 
 @contextmanager
 def seeded(number: int) -> Iterator[None]:
-    """Start every generator, and put each one back at the end."""
+    """Start every generator, and restore each at the end."""
     with restored():
         seed(number)
         yield
 
 
 def states() -> dict[str, Any]:
-    """The state of each generator on the CPU that a Function may draw from, under the name that a message gives it.
+    """Return the state of each generator on the CPU that a Function may draw from, by its name in messages.
 
     >>> with seeded(3):
     ...     one = states()
@@ -107,7 +107,7 @@ def expect_not_seeded(one: dict[str, Any], other: dict[str, Any], after: str) ->
 
 
 def default_generator(device: torch.device) -> torch.Generator:
-    """The generator of a device that :func:`seed` starts."""
+    """Return the generator of a device that :func:`seed` starts."""
     if device.type == "cpu":
         return torch.default_generator
     defaults = getattr(torch.get_device_module(device), "default_generators", ())
@@ -141,7 +141,7 @@ def default_in_place_of(generator: Any, place: torch.device | None = None) -> An
 
 
 def held(arguments: Iterable[Any]) -> list[Any]:
-    """The generators in attributes of objects among the arguments, however they are called; each of them once.
+    """Return the generators in attributes of objects among the arguments, under any name, each once.
 
     >>> class Layer:
     ...     def __init__(self):
@@ -196,7 +196,7 @@ def _start(generator: Any, number: int) -> None:
 
 
 def devices_in_use() -> dict[str, Any]:
-    """The modules of the accelerators that are in use, by device: asking whether there are others would start them."""
+    """Return the modules of the accelerators in use, by device; looking for others would start them."""
     names = ("cuda", "xpu", torch._C._get_privateuse1_backend_name())
     modules = {name: getattr(torch, name, None) for name in names}
     return {name: module for name, module in modules.items() if module is not None and module.is_initialized()}

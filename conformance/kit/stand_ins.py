@@ -13,7 +13,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class StandIn:
-    """A member of a class that was replaced: whose, its name, what stands there now, and what was the class's own."""
+    """A replaced member of a class: the class, the name, the replacement, and the class's own."""
 
     owner: type
     name: str
@@ -25,7 +25,7 @@ class StandIn:
         setattr(self.owner, self.name, self.member)
 
     def take_away(self) -> None:
-        """Put back what was there."""
+        """Restore the original."""
         if self.own is _ABSENT:
             delattr(self.owner, self.name)
         else:
@@ -59,7 +59,7 @@ def replaced(owner: type, name: str, member: Any) -> Iterator[None]:
 
 
 def taken_down() -> list[StandIn]:
-    """Take every stand-in away, for a while, and return them: another rank of this process is to run."""
+    """Remove every stand-in for a while and return them, because another rank of this process runs."""
     found = list(_in_place)
     for stand_in in reversed(found):
         stand_in.take_away()
@@ -68,14 +68,14 @@ def taken_down() -> list[StandIn]:
 
 
 def put_up(stand_ins: Sequence[StandIn]) -> None:
-    """Put stand-ins back that were taken down."""
+    """Restore stand-ins that were removed."""
     for stand_in in stand_ins:
         stand_in.put()
     _in_place[:] = stand_ins
 
 
 def standing_in(original: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable that does what ``method`` does, and has the name and the parameters of ``original``.
+    """Return a callable that does the same as ``method``, with the name and the parameters of ``original``.
 
     PyTorch looks them up in the code of forward, to find the place of what ``apply`` was given by name.
 

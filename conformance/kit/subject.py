@@ -115,7 +115,7 @@ class Subject:
         return (self.form, self.dim) == (self._spec.result, 0)
 
     def _takes(self, *args: Any) -> bool:
-        """Whether the form of its result leaves room for such arguments."""
+        """Whether the form of its result allows such arguments."""
         return self._is_documented or has_place(args[0], self.form, self.dim)
 
     @property
@@ -124,7 +124,7 @@ class Subject:
         return self.result or self._spec.result
 
     def undivided(self, *args: Any) -> Any:
-        """Call it with ``args``, and give the result in its own form, not in the documented one.
+        """Call it with ``args``; the result has its own form, not the documented one.
 
         Raises:
             NotApplicable: it joins or stacks along a dimension that the tensor does not have.
@@ -185,7 +185,7 @@ class Subject:
 
     @property
     def separate(self) -> bool:
-        """Whether the class overrides setup_context, which torch.func transforms ask for."""
+        """Whether the class overrides setup_context, which torch.func transforms need."""
         return self.function is not None and self.defines("setup_context")
 
     @property
@@ -219,7 +219,7 @@ class Subject:
 
     @property
     def generates_vmap(self) -> bool:
-        """Whether the class asks PyTorch for a vmap rule."""
+        """Whether the class sets generate_vmap_rule."""
         return bool(getattr(self.function, "generate_vmap_rule", False))
 
     def helper(self, name: str) -> Any:
@@ -282,7 +282,7 @@ class Subject:
 
 @lru_cache(maxsize=256)
 def _is_refusal(method: FunctionType) -> bool:
-    """Whether a method's source says nothing but ``raise NotImplementedError``."""
+    """Whether a method's source is only ``raise NotImplementedError``."""
     try:
         (statement,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(method)))).body
     except (OSError, TypeError, SyntaxError, ValueError):  # no source, or not that of a method alone

@@ -1,4 +1,4 @@
-"""Tensors and their memory: which have lost it, which are sparse, which hold the same."""
+"""Tensors and their memory: freed storages, sparse tensors, equal values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def told_apart(tensor: torch.Tensor) -> list[object]:
 
 
 def digest(tensor: torch.Tensor) -> int:
-    """A number that tells the elements of a tensor with strides from others, bit for bit.
+    """Return a hash of the elements of a strided tensor, bit for bit.
 
     >>> digest(torch.ones(2)) == digest(torch.ones(4)[::2]), digest(torch.ones(2)) == digest(torch.ones(2).double())
     (True, False)
@@ -165,7 +165,7 @@ def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 
 def with_attributes(copy: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
-    """A copy with what a caller has written on the original, such as ``main_grad``.
+    """Return a copy with the attributes that a caller set on the original, such as ``main_grad``.
 
     >>> x = torch.ones(2)
     >>> x.main_grad = torch.zeros(2)
@@ -187,6 +187,6 @@ def many(returned: Any) -> tuple[Any, ...]:
 
 
 def is_arrangeable(value: Any) -> bool:
-    """Whether a value is a tensor with elements that could lie otherwise, and may have other numbers."""
+    """Whether a value is a tensor whose elements could have another layout and other numbers."""
     ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
     return ordinary and differentiable(value)

@@ -1,6 +1,6 @@
 """Recognize what a tensor may represent: a permutation, sorted numbers, a symmetric matrix.
 
-Other numbers of the same shape need not be one, and a Function may rely on it.
+Other numbers of the same shape may not be one, and a Function may rely on it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ LITTLE = [({Type.R}, {Type.P}), ({Type.R}, {Type.R}), ({Type.I}, {Type.I})]
 
 @dataclass(frozen=True)
 class Claim:
-    """One sample's call, with the signature that it is judged by, and how the ranks were seen to answer.
+    """One sample's call, the signature that it is judged by, and the observation of the ranks.
 
     Attributes:
         call: the call.
@@ -48,7 +48,7 @@ class Claim:
 
     @property
     def is_found(self) -> bool:
-        """Whether nothing was claimed, so that it is judged by what it keeps."""
+        """Whether nothing was claimed, so the signatures that it keeps are used."""
         return bool(self.found) or self.signature is None
 
     @property
@@ -67,7 +67,7 @@ class Claim:
         return None
 
     def directions(self, mine: Sequence[torch.Tensor], rank: int) -> dict[int, torch.Tensor]:
-        """A tangent for each argument that is differentiated, of what a rank holds; by its type, alike on all ranks."""
+        """Return a tangent for each differentiated argument on a rank; for types R and I the same on all ranks."""
         kinds = signature_of(self).arguments
         return {at: direction(kinds[at], mine[at], rank, at) for at in _differentiated(self)}
 
@@ -134,7 +134,7 @@ def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank:
 
 
 def _claim(call: TensorCall, world: World) -> Claim:
-    """Have all ranks make one call, and tell by which signature it is judged."""
+    """Make one call on all ranks, and choose the signature that it is judged by."""
     ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
     results = len(run(by_types(samples, None, world.rank)))
@@ -183,7 +183,7 @@ def kept_of(
     precision: float,
     signatures: Sequence[Signature] | None = None,
 ) -> list[Finding]:
-    """Tell of each signature (all if None) whether it is kept, internal single precision allowed."""
+    """Find for each signature (all if None) whether it is kept, allowing single precision inside."""
     fine = find(ranks, run, samples, results, signatures, precision)
     if any(finding.kept for finding in fine) or precision >= SINGLE:
         return fine
@@ -244,7 +244,7 @@ def in_smaller_group(claim: Claim, results: int) -> Signature:
 
 
 def signature_of(claim: Claim) -> Signature:
-    """The signature to judge by.
+    """Return the signature to judge by.
 
     Raises:
         NotApplicable: none was claimed, and it keeps none.

@@ -16,14 +16,14 @@ from conformance.kit.typed_values import Ranks
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether one signature is kept; if not, ``why`` says in one sentence what is wrong."""
+    """Whether one signature is kept; if not, ``why`` describes the error in one sentence."""
 
     signature: Signature
     why: str = ""
 
     @property
     def kept(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether it is kept."""
         return not self.why
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ def find(
     signatures: Iterable[Signature] | None = None,
     precision: float = DOUBLE,
 ) -> list[Finding]:
-    """Look at the ranks as often as the signatures need, and judge each of them. All ranks find the same.
+    """Observe the ranks as often as the signatures need, and judge each signature. All ranks get the same result.
 
     A group of one rank keeps every signature whose gradient is right: the types differ from two ranks on.
 
@@ -59,7 +59,7 @@ def find(
 
 
 def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) -> Finding:
-    """Judge one signature by what was seen for inputs of its types."""
+    """Judge one signature by the observation for inputs of its types."""
     look = seen[differs(signature)]
     for result, kind in enumerate(signature.results):
         pair = look.differing(result)

@@ -1,4 +1,4 @@
-"""Compare results and gradients, if one rank is late, at once and in the end."""
+"""Compare results and gradients at once and in the end, if one rank is late."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AnyTensor = TypeVar("AnyTensor", torch.Tensor, torch.Tensor | None)
 def results_with_late(
     claim: Claim, late: int | None, world: World
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
-    """Call it on every rank: this rank's arguments, its results, and a copy of them as they were at once.
+    """Call on every rank; return this rank's arguments, its results, and a copy of the results at once.
 
     Args:
         claim: the call.
@@ -49,13 +49,13 @@ def _come(late: int | None, world: World) -> None:
 
 
 def settle(world: World) -> None:
-    """Let every rank return, and what it left running end."""
+    """Let every rank return, and let work that it left running end."""
     world.exchange(None)
     world.sleep(SETTLED)
 
 
 def are_results_left_behind(claim: Claim, world: World) -> bool:
-    """Whether a result changes on some rank once it was returned; every rank asks."""
+    """Whether a result changes on some rank after it was returned; every rank calls this."""
     _, results, at_once = results_with_late(claim, world.size - 1, world)
     settle(world)
     return not all(world.exchange(are_near(at_once, results)))
@@ -95,13 +95,13 @@ def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[G
 
 
 def are_gradients_left_behind(claim: Claim, world: World) -> bool:
-    """Whether a gradient changes on some rank once backward has returned it; every rank asks."""
+    """Whether a gradient changes on some rank after backward returned it; every rank calls this."""
     at_once, in_the_end = gradients_with_late(claim, world.size - 1, world)
     return not all(world.exchange(are_near(at_once, in_the_end)))
 
 
 def are_near(some: Sequence[torch.Tensor | None], others: Sequence[torch.Tensor | None]) -> bool:
-    """Whether tensors are the same but for rounding."""
+    """Whether tensors are the same up to rounding."""
     return all(
         one is other if one is None or other is None else torch.allclose(one, other, equal_nan=True)
         for one, other in zip(some, others, strict=True)

@@ -18,7 +18,7 @@ Loss = tuple[int, bool]
 
 @dataclass(frozen=True)
 class Observation:
-    """What every rank knows after one observation of all ranks; the same on every rank.
+    """The result of one observation of all ranks, the same on every rank.
 
     Attributes:
         results: every rank's results.
@@ -34,7 +34,7 @@ class Observation:
     gradients: dict[Loss, list[list[torch.Tensor | None]]]
 
     def differing(self, result: int) -> tuple[int, int] | None:
-        """Two ranks whose results are not the same bit for bit."""
+        """Return two ranks whose results are not the same bit for bit."""
         first = _bits(self.results[0][result])
         for rank, results in enumerate(self.results):
             if _bits(results[result]) != first:
@@ -43,14 +43,14 @@ class Observation:
 
 
 def differs(signature: Signature) -> tuple[bool, ...]:
-    """For each argument, whether ranks hold different values: all that an observation depends on."""
+    """Return for each argument whether ranks hold different values: an observation depends on nothing else."""
     return tuple(kind.differs for kind in signature.arguments)
 
 
 def observe(
     ranks: Ranks, run: Run, samples: Sequence[torch.Tensor], differing: Sequence[bool], precision: float
 ) -> Observation:
-    """Look at all ranks once. Every rank calls it with the same samples, in double precision.
+    """Observe all ranks once. Every rank calls it with the same samples, in double precision.
 
     Args:
         ranks: the ranks of the group.

@@ -7,9 +7,9 @@ A loss has one part on each rank. With cotangents *g*, what a result *y* adds to
 - type P: the same, with one *g* for all ranks: together, that of *g* with the sum of all *y*;
 - type I: one loss that all ranks share, so each rank has the N-th part of it.
 
-An argument of type V or P is moved on one rank at a time, one of type R or I on all ranks at once.
+An argument of type V or P is changed on one rank at a time, one of type R or I on all ranks at once.
 
-Where a subject declares what its gradients are, its formula takes the place of the differences.
+If a subject declares its gradients, its formula replaces the differences.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Cotangents = Sequence[torch.Tensor | None]
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """A :data:`Run` whose gradients are declared: they are no derivatives.
+    """A :data:`Run` whose gradients are declared, and not derivatives.
 
     Attributes:
         run: the Function.
@@ -54,7 +54,7 @@ DOUBLE = torch.finfo(torch.float64).eps
 
 @dataclass(frozen=True)
 class Slopes:
-    """How a loss changes when one argument moves.
+    """The change of a loss with one argument.
 
     Attributes:
         table: ``table[m, s]`` is the derivative of rank s's part of the loss by the argument moved on rank m, in the
@@ -71,11 +71,11 @@ class Slopes:
     is_declared: bool = False
 
     def gradient(self, rank: int) -> torch.Tensor:
-        """The derivative of the whole loss by the argument: moved on this rank, or on all at once."""
+        """The derivative of the whole loss with respect to the argument: changed on this rank, or on all at once."""
         return self.table[rank if len(self.table) > 1 else 0].sum(0)
 
     def near(self, actual: torch.Tensor, expected: torch.Tensor) -> bool:
-        """Whether two gradients are the same as far as differences can tell."""
+        """Whether two gradients are the same, to the accuracy of differences."""
         if actual.numel() == 0:
             return True
         scale = max(float(actual.abs().max()), float(expected.abs().max()))
@@ -124,7 +124,7 @@ def differences(
     losses: Sequence[Cotangents],
     precision: float = DOUBLE,
 ) -> list[tuple[Slopes | None, ...]]:
-    """Differentiate several losses at once by every argument, one element at a time.
+    """Differentiate several losses at once with respect to every argument, one element at a time.
 
     Args:
         ranks: the ranks of the group.
@@ -171,7 +171,7 @@ def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents
 def _declared(
     ranks: Ranks, run: DeclaredRun, arguments: Sequence[torch.Tensor], cotangents: Cotangents, precision: float
 ) -> tuple[Slopes | None, ...]:
-    """The gradients that the formula gives on every rank, each as that of a loss of its own."""
+    """Return the formula's gradients of every rank, each as the gradient of its own loss."""
     found: list[Slopes | None] = []
     everyones = ranks.tensors(run.gradients(arguments, cotangents))
     for at, x in enumerate(arguments):

@@ -18,7 +18,7 @@ MANY = 5
 
 
 def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None], own_losses: bool, what: str) -> str:
-    """Say what is wrong with the ranks' gradients of one argument; empty if nothing is.
+    """Describe the error in the ranks' gradients of one argument; empty if there is none.
 
     Args:
         kind: the type of the argument.
@@ -48,7 +48,7 @@ def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None]
 
 
 def _lack_a_sum(kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, own_losses: bool) -> bool:
-    """Whether each rank returns what its own loss says, or ranks that must have the same gradient parts of it."""
+    """Whether each rank returns the gradient of its own loss, or a part of a gradient that must be the same."""
     if kind is not Type.V and slopes.near(torch.stack(list(actual)).sum(0), slopes.gradient(0)):
         return True
     own = (slopes.table[rank if len(slopes.table) > 1 else 0][rank] for rank in range(len(actual) * own_losses))
@@ -56,7 +56,7 @@ def _lack_a_sum(kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, own_
 
 
 def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, what: str) -> str:
-    """Say how a rank's gradient is wrong, compared with those of the others."""
+    """Explain a rank's wrong gradient by those of the others."""
     if kind is Type.V and slopes.near(actual[rank], slopes.table.sum((0, 1))):
         return f"on rank {rank} {what} is the sum of the gradients that all ranks must have"
     for other in range(len(actual)):

@@ -1,4 +1,4 @@
-"""Samples that fit a smaller group: those that its inputs make in a world of that size, shorter ones, or the same."""
+"""Find samples for a smaller group: those that its inputs make in a world of that size, shorter ones, or the same."""
 
 from __future__ import annotations
 
@@ -120,12 +120,12 @@ def fitting(claim: Claim, alike: Sequence[int], world: World) -> Claim:
 
 
 def _refuses(claim: Claim, members: Sequence[int], world: World) -> bool:
-    """Whether a call in a group of some ranks raises on one of them, or its backward does. Every rank has to ask."""
+    """Whether a call in a group of some ranks, or its backward, raises on one of them. Every rank calls this."""
     return any(world.exchange(among(world, members, partial(_is_refused, claim))))
 
 
 def may_count_ranks(claim: Claim, world: World) -> bool:
-    """Whether an argument may say how many ranks there are, or how much they hold together.
+    """Whether an argument may state the number of ranks, or how much they hold together.
 
     A whole number is as many as there are ranks, or several times as many, such as parts, rows or columns in all; or
     what all ranks hold, which padding may make longer by less than one for each rank. A shape counts by its product

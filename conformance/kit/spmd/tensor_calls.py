@@ -1,4 +1,4 @@
-"""A sample of a collective as a function of its tensors alone, which the mathematics of SPMD types can look at."""
+"""Turn a sample of a collective into a function of its tensors only, for the mathematics of SPMD types."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TensorCall:
         return cls(subject, sample.label, tuple(values), structure, places)
 
     def converted(self, dtype: torch.dtype | None) -> TensorCall:
-        """The same call with tensors of another dtype; complex ones stay complex."""
+        """Return the same call with tensors of another dtype; complex ones stay complex."""
         return replace(self, dtype=dtype)
 
     def along_two(self) -> TensorCall:
@@ -95,7 +95,7 @@ class TensorCall:
         return replace(self, values=tuple(values))
 
     def containers(self) -> list[Sequence[Any]]:
-        """The lists and tuples among the arguments, however nested."""
+        """The lists and tuples among the arguments, at any depth."""
         found: list[Sequence[Any]] = []
         waiting = list(pytree.tree_unflatten(list(self.values), self.structure))
         while waiting:
@@ -115,7 +115,7 @@ class TensorCall:
         return any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
 
     def told(self, why: str) -> str:
-        """Say what is wrong with a gradient, according to how the tensors were moved."""
+        """Describe the error of a gradient, according to how the tensors were changed."""
         return why.replace("at element", "along random direction") if self.is_along_directions else why
 
     @property

@@ -22,7 +22,7 @@ ROUNDED = 8
 
 
 def wrong_gradient(claim: Claim, world: World) -> str:
-    """Say in a sentence what is wrong with the gradients; empty if nothing is, or if differences cannot decide."""
+    """Describe the error in the gradients in one sentence; empty if there is none, or differences are inconclusive."""
     assert claim.signature is not None
     assert claim.look is not None
     why = judge(claim.signature, {differs(claim.signature): claim.look}).why
@@ -78,7 +78,7 @@ def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: Wo
 
 
 def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision: float) -> bool:
-    """Whether a result is another one but for a little rounding."""
+    """Whether two results are the same up to a little rounding."""
     if one is None or exact is None or one.shape != exact.shape:
         return one is exact
     wide, other = to_double(one), to_double(exact)
@@ -86,7 +86,7 @@ def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision:
 
 
 def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Other samples, not far away; whole numbers stay as they are."""
+    """Return other samples nearby; whole numbers are unchanged."""
     return [_moved(sample, at) if sample.requires_grad else sample for at, sample in enumerate(samples)]
 
 

@@ -1,1 +1,1 @@
-"""A sample called otherwise: laid out otherwise in memory, longer, in another dtype, under a mode, in a batch."""
+"""Call a sample in other ways: in another layout, longer, in another dtype, under a mode, in a batch."""

@@ -21,7 +21,7 @@ LOWER = {torch.float64: (torch.float32,), torch.complex128: (torch.complex64,)}
 
 
 def layout(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Each input by itself, laid out otherwise in memory with the same numbers."""
+    """Put each input into another layout, with the same numbers."""
     for at, value in enumerate(sample.values):
         if is_arrangeable(value) and at not in sample.of_modules and value.dim():
             for name in ("transposed in memory", "sliced out of wider memory", "cut out of longer memory"):
@@ -30,7 +30,7 @@ def layout(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterat
 
 
 def dtype(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Each input by itself in a lower precision; a mask as bytes."""
+    """Convert each input to a lower precision; a mask to bytes."""
     for at, value in enumerate(sample.values):
         if not isinstance(value, torch.Tensor) or at in sample.of_modules:
             continue
@@ -42,27 +42,27 @@ def dtype(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterato
 
 
 def parameter(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Each input by itself as a parameter of a module."""
+    """Make each input a parameter of a module."""
     for at in sample.active:
         if at in sample.top and is_arrangeable(sample.values[at]):
             yield Pick("parameter", sample.names[at], "torch.nn.Parameter", None, at)
 
 
 def needs(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Some inputs alone need a gradient."""
+    """Let only some inputs need a gradient."""
     for chosen in _subsets(sample.active):
         yield Pick("needs", "", f"{' and '.join(sample.names[at] for at in chosen)} alone", chosen)
 
 
 def used(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Some outputs alone are used in the loss."""
+    """Use only some outputs in the loss."""
     places = [at for at, output in enumerate(outputs) if output is not None]
     for chosen in _subsets(places):
         yield Pick("used", "", f"{' and '.join(f'output {at}' for at in chosen)} alone", chosen)
 
 
 def gradient_layout(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Each incoming gradient by itself, and all together, laid out otherwise in memory."""
+    """Put each incoming gradient, and all together, into another layout."""
     found = {at: output for at, output in enumerate(outputs) if output is not None and is_strided(output)}
     for name, arrange in GRADIENT_LAYOUTS.items():
         changed = [at for at, one in found.items() if lies_otherwise(arrange(one), one)]

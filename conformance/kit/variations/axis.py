@@ -34,7 +34,7 @@ WHOLE = -1
 
 @dataclass(frozen=True)
 class Pick:
-    """One axis with the choice that is made there.
+    """A choice on one axis.
 
     Attributes:
         family: the kind of axis, one of :data:`FAMILIES`.
@@ -85,7 +85,7 @@ class Variation:
 
     @property
     def of_the_call(self) -> Variation:
-        """The choices that leave the sample as it is, and change how it is called."""
+        """The choices that keep the sample, and change how it is called."""
         return Variation(tuple(pick for pick in self.picks if pick.family not in MEANING))
 
     def without(self, *axes: str) -> Variation:

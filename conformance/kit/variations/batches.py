@@ -119,7 +119,7 @@ def batches(subject: Subject, world: World, few: bool = False, any_out_dims: boo
 
 
 def _tried(number: int, made: Batch, world: World) -> str:
-    """Say what is wrong with a batch on any rank: no rule for it, which is allowed, or samples get the whole batch."""
+    """Describe the error of a batch on any rank: no rule for it, which is allowed, or samples get the whole batch."""
 
     def tried() -> str:
         try:
@@ -269,7 +269,7 @@ class Comparison:
 
 
 def expect_batches(comparisons: Sequence[Comparison]) -> None:
-    """Assert that batches give what their samples give, but for those that PyTorch's generated rule cannot compute."""
+    """Assert that batches equal their samples, except those that PyTorch's generated rule cannot compute."""
     found = [(comparison, comparison.attempt()) for comparison in comparisons]
     for comparison, actual in found:
         if actual is not None:
@@ -280,7 +280,7 @@ def expect_batches(comparisons: Sequence[Comparison]) -> None:
 def expect_batch(
     actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str, precision: float
 ) -> None:
-    """Assert that each batched tensor has the values that the samples gave one by one."""
+    """Assert that each batched tensor has the values of the samples, one by one."""
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):
         right = torch.stack([sample[place] for sample in expected])
