@@ -18,6 +18,16 @@ from conformance.ranks.stillness import LONG, Stillness
 WAITS = "import time; print('ready', flush=True); time.sleep(60)"
 WORKS = "print('ready', flush=True)\nwhile True: pass"
 
+#: It waits for a copy of itself that works, until nobody waits for it any more.
+HAS_IT_DONE = """
+import os
+own = os.getpid()
+if os.fork():
+    print('ready', flush=True)
+    os.wait()
+while os.getppid() == own: pass
+"""
+
 
 @pytest.fixture
 def process(request):
@@ -29,7 +39,9 @@ def process(request):
         started.kill()
 
 
-@pytest.mark.parametrize(("process", "still"), [(WAITS, True), (WORKS, False)], indirect=["process"])
+@pytest.mark.parametrize(
+    ("process", "still"), [(WAITS, True), (WORKS, False), (HAS_IT_DONE, False)], indirect=["process"]
+)
 def test_a_process_is_still_where_it_takes_no_time_and_wants_none(process, still):
     stillness = Stillness()
     assert not stillness.of([process], 10.0)

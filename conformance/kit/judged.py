@@ -9,7 +9,7 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
-from conformance.kit.numerics.nearby import direction, shaken
+from conformance.kit.numerics.nearby import beside_special, direction, shaken
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon, inner
 from conformance.kit.numerics.triangles import kept_symmetric
@@ -163,7 +163,7 @@ def _expect_finite(probe: Probe, there: Probe) -> None:
 
 
 def _expect_slopes(there: Probe, variation: Variation) -> None:
-    """Expect right slopes along random directions that do not move the special element."""
+    """Expect right slopes along random directions that leave what is special: a zero, and numbers that are equal."""
     (pick,) = variation.of("value")
     world, sample = there.world, there.sample
     told = 0
@@ -171,16 +171,16 @@ def _expect_slopes(there: Probe, variation: Variation) -> None:
     cotangents = run.cotangents(world)
     gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
     for at, gradient in gradients.items():
-        along = direction(world, sample.values[at].detach(), "beside", at).clone()
-        if at == pick.at:
-            along.view(-1)[along.numel() // 2] = 0.0
+        value = sample.values[at].detach()
+        along = direction(world, value, "beside", at)
+        along = beside_special(value, along) if at == pick.at else along
         along = kept_symmetric(run, at, along, gradient)
         if at not in sample.top or (gradient is not None and not bool(dense(gradient).isfinite().all())):
             continue  # Function.backward.gradient has tests of its own for it
         found = slope_along(world, run, cotangents, at, gradient, along, result_epsilon(world, run))
         expect.that(
             found.verdict != "differs",
-            f"derivative of the loss along a direction of {there.name(at)} that leaves that element",
+            f"derivative of the loss along a direction of {there.name(at)} that leaves zeros, and equal numbers equal",
             f"{found.analytic:.9g} by backward",
             f"{found.by_differences}, by differences of forward",
         )
@@ -196,6 +196,7 @@ def expect_same(probe: Probe, variation: Variation) -> None:
         NotApplicable: forward refuses the call, or rounds more than the comparison could tell.
     """
     need(not (variation.of("layout", "dtype") and probe.at(variation).draws_anything), "what it draws may follow that")
+    need(not (variation.of("gradient scale") and probe.draws), "it may round at random")
     actual, right = probe.go(variation), probe.equal_call(variation)
     compare(probe, variation, actual, right)
 
@@ -216,12 +217,14 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
         worst = farthest(actual.results, right.results)[1]
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
-    scale = max((float(dense(one).abs().max()) for one in right.gradients.values() if one.numel()), default=0.0)
+    scale, fine = max((_largest(one) for one in right.gradients.values()), default=0.0), max(lower, default=0.0) ** 0.5
     wrong = []
     for at, gradient in actual.gradients.items():
         other = right.gradients[at]
         is_finite = bool(gradient.isfinite().all()) and bool(other.isfinite().all())
-        gap = _gap(gradient, other, scale) if is_finite else 0.0  # otherwise beyond the range of the dtype
+        # What saturates at another size, and is next to nothing there, is lost in a lower precision.
+        usual = fine * _largest(probe.plain.gradients[at]) if fine else 0.0
+        gap = _gap(gradient, other, max(1e-5 * scale, usual)) if is_finite else 0.0  # beyond the dtype's range
         eps = max([epsilon([gradient, other]), *lower])
         if not any(world.exchange(gap > max(LEAST, ROUNDINGS * eps))):
             continue
@@ -234,12 +237,16 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
         raise Deviation(what, one, f"{two}, as the plain call gives")
 
 
-def _gap(actual: torch.Tensor, right: torch.Tensor, scale: float) -> float:
-    """The largest difference of two gradients, next to the larger of their sizes."""
+def _largest(one: torch.Tensor) -> float:
+    return float(dense(one).abs().max()) if one.numel() else 0.0
+
+
+def _gap(actual: torch.Tensor, right: torch.Tensor, least: float) -> float:
+    """The largest difference of two gradients, next to the size of the right one, or to the least that counts."""
     if actual.shape != right.shape or not right.numel():
         return 0.0
     one, other = to_double(actual), to_double(right)
-    size = max(float(other.abs().max()), 1e-5 * scale)
+    size = max(float(other.abs().max()), least)
     difference = float((one - other).abs().max())
     return difference / size if size else float(difference > 0)
 

@@ -41,14 +41,15 @@ def state(pid: int) -> bytes:
 
 
 def ticks(pid: int) -> int:
-    """Return the processor time of all threads of a process, in clock ticks; 0 if there is no such process.
+    """Return the processor time of a process and of all that it started, in clock ticks; 0 if there is none.
 
     >>> ticks(os.getpid()) > 0
     True
     """
+    spent = 0
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
-        return sum(map(int, file.read().rpartition(b") ")[2].split()[11:13]))
-    return 0
+        spent = sum(map(int, file.read().rpartition(b") ")[2].split()[11:15]))  # with children that have ended
+    return spent + sum(map(ticks, children(pid)))
 
 
 def processor_seconds(pid: int) -> float:
@@ -61,7 +62,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def would_run(pid: int) -> bool:
-    """Tell whether any thread of a process runs, or waits for a processor or a disk.
+    """Tell whether any thread of a process, or of one that it started, runs, or waits for a processor or a disk.
 
     >>> would_run(os.getpid())
     True
@@ -71,7 +72,7 @@ def would_run(pid: int) -> bool:
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
                 if file.read().rpartition(b") ")[2][:1] in b"RD":
                     return True
-    return False
+    return any(map(would_run, children(pid)))
 
 
 def children(pid: int) -> set[int]:

@@ -19,7 +19,7 @@ def test_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
     """With other sizes, numbers, flags and signs that forward takes, the gradient is the derivative there."""
     need_numeric(probe)
     if variation.of_the_call.picks:
-        expect_same(probe.at(variation), variation.of_the_call)
+        expect_same(probe, variation)
     else:
         expect_derivative_at(probe, variation)
 
@@ -73,14 +73,14 @@ def test_gradient_grows_with_the_loss(probe: Probe, variation: Variation) -> Non
 def test_backward_knows_every_name(probe: Probe, variation: Variation) -> None:
     """A backward that forward leads to knows its names, finds on ctx what it reads, and multiplies shapes that fit.
 
-    Nobody refuses a call so. With a flag alone for the last: at another size or number, forward may broadcast.
+    Nobody refuses a call so. With a flag or a number alone for the last: at another size, forward may broadcast.
     """
     try:
         probe.go(variation)
     except (NameError, AttributeError, RuntimeError) as error:
         if isinstance(error, AttributeError) and not isinstance(error.obj, BackwardCFunction):
             raise
-        if isinstance(error, RuntimeError) and not (variation.of("choice") and is_misfit(error)):
+        if isinstance(error, RuntimeError) and not (variation.of("choice", "number") and is_misfit(error)):
             raise
         raise Deviation("backward", told(error), "gradients, since forward takes it") from error
 

@@ -54,3 +54,52 @@ class GatedProduct(Function):
             terms += [] if of_sine is None else [of_sine * gate.cos()]
             of_gate = sum(terms) if terms else None
         return of_x, of_gate, None
+
+
+class Recurrent(Function):
+    """A recurrent layer: many features saturate it, and what is left of its gradient is lost in single precision."""
+
+    @staticmethod
+    def inputs():
+        for state in (torch.randn(2, 4, dtype=torch.float64, requires_grad=True), None):
+            features, weight, again = (
+                1.5 * torch.randn(shape, dtype=torch.float64) for shape in ((2, 5, 3), (3, 4), (4, 4))
+            )
+            yield features.requires_grad_(), state, weight.requires_grad_(), again.requires_grad_()
+
+    @staticmethod
+    def forward(ctx, features, state, weight, again):
+        states = [features.new_zeros(len(features), len(again)) if state is None else state]
+        for step in features.unbind(1):
+            states.append(torch.tanh(step @ weight + states[-1] @ again))
+        every = torch.stack(states, 1)
+        ctx.save_for_backward(features, weight, again, every)
+        return every[:, 1:].clone(), states[-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grads, grad):
+        features, weight, again, every = ctx.saved_tensors
+        found = [torch.zeros_like(one) for one in (features, weight, again)]
+        for step in reversed(range(features.shape[1])):
+            inside = (grad + grads[:, step]) * (1 - every[:, step + 1] ** 2)
+            found[0][:, step] = inside @ weight.t()
+            found[1] += features[:, step].t() @ inside
+            found[2] += every[:, step].t() @ inside
+            grad = inside @ again.t()
+        return found[0], grad if ctx.needs_input_grad[1] else None, found[1], found[2]
+
+
+class RoundsItsGradientAtRandom(Function):
+    """Rounds the gradient to multiples of a small number, up or down at random."""
+
+    inputs = of_shapes((4, 5))
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return torch.floor(2 * grad * 2**20 + torch.rand_like(grad)) / 2**20

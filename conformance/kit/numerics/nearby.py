@@ -70,6 +70,20 @@ def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
     return moved
 
 
+def beside_special(value: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+    """Return the part of a direction that leaves zeros and moves equal elements alike: it leads past no kink there.
+
+    >>> beside_special(torch.tensor([0.0, 5.0, 5.0, 1.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([0., 2., 2., 4.])
+    """
+    along = torch.where(value == 0, 0, direction)
+    if value.is_complex():
+        return along
+    _, group = value.reshape(-1).unique(return_inverse=True)
+    first = torch.full_like(group, group.numel()).scatter_reduce(0, group, torch.arange(group.numel()), "amin")
+    return along.reshape(-1)[first[group]].reshape(along.shape)
+
+
 def typical(value: torch.Tensor) -> float:
     """Return the typical size of a tensor's elements; 1 if they are all zero or not finite."""
     stored = stored_values(value.detach())

@@ -39,7 +39,7 @@ LARGEST = 1100
 #: Three rows made longer so many times are more than those of a block.
 DOUBLINGS = 6
 #: What stands in for a whole number that is often a dimension or a power.
-NEXT = {-1: (0,), 0: (1,), 1: (0,), 2: (3, 1), 3: (2,)}
+NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
 Place = tuple[int, int]
 
 
@@ -73,8 +73,10 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
         if any(is_tied(value, {old, *(math.prod(shape) for shape in shapes.values())}) for value in sample.values):
             continue
         places = [(at, dim) for at, shape in shapes.items() for dim, n in enumerate(shape) if n == old]
+        smaller = {n for at, _ in places for n in shapes[at] if 1 < n < old}  # a matrix becomes a square
         for group in _groups(places, shapes):
-            for new in _sizes(old, group, sample):
+            squares = sorted(smaller)[-1:] if len(group) == len(places) else []
+            for new in dict.fromkeys([*squares, *_sizes(old, group, sample)]):
                 of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
                 yield Pick("size", of, f"{new} instead of {old}", partial(resized, group=group, new=new))
 
@@ -242,18 +244,33 @@ def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """A zero in the middle of each input; and the element in the middle with the other sign."""
+    """A zero in the middle of each input; the element there with the other sign; the largest number twice in a row."""
     for at in sample.active:
         one = sample.values[at]
         if is_arrangeable(one) and one.numel() > 1 and not is_symmetric(one.detach()):
             yield Pick("value", sample.names[at], "a zero in the middle", partial(_with_middle, at=at, factor=0.0), at)
             yield Pick("value", sample.names[at], "the other sign", partial(_with_middle, at=at, factor=-1.0))
+            for dim in {0, one.dim() - 1} if not one.is_complex() else ():
+                words = f"its largest and smallest number twice along dimension {dim}"
+                yield Pick("value", sample.names[at], words, partial(_twice, at=at, dim=dim), at)
 
 
 def _with_middle(sample: SampleCall, at: int, factor: float) -> SampleCall:
     changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
     changed.view(-1)[changed.numel() // 2] *= factor
     return sample.having({at: changed})
+
+
+def _twice(sample: SampleCall, at: int, dim: int) -> SampleCall | None:
+    """The sample with two of the largest and, if there is room, of the smallest number in each row of an input."""
+    changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
+    size = changed.shape[dim]
+    if size < 2:
+        return None
+    for extreme in (changed.max, changed.min) if size > 3 else (changed.max,):
+        found = extreme(dim, keepdim=True)
+        changed.scatter_(dim, (found.indices + 1) % size, found.values)
+    return meant(sample, {at: changed})
 
 
 #: The axes of each family, by its name.
