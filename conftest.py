@@ -59,7 +59,8 @@ def _has_examples(path: Path) -> bool:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Called for every path: the suite itself is run by `conformance run`, or when somebody names it."""
     unasked = config.args_source is not pytest.Config.ArgsSource.ARGS
-    return True if unasked and collection_path == ROOT / "conformance" / "suite" else None
+    own = collection_path == ROOT / "conformance" / "suite" or collection_path.match("spec_impl/*/test_*.py")
+    return True if unasked and own else None
 
 
 def pytest_collection_finish() -> None:

@@ -47,7 +47,7 @@ def _nothing(home: Path) -> None:
 
 
 def _a_clause(home: Path) -> None:
-    file = home / "spec_impl" / "torchlogix.py"
+    file = home / "spec_impl" / "torchlogix" / "__init__.py"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("The result equals", "The result is equal to", 1), encoding="utf-8")
 
@@ -75,7 +75,7 @@ def copy_of_the_site(home: Path, times: int) -> int:
     for name in FILES:
         shutil.copy(ROOT / name, home / name)
     count = 0
-    for file in sorted((home / "spec_impl").glob("*.py")):
+    for file in sorted((home / "spec_impl").rglob("*.py")):
         text, found = CLAUSE.subn(lambda match: _repeated(match, times), file.read_text(encoding="utf-8"))
         file.write_text(text, encoding="utf-8")
         count += found

@@ -25,7 +25,7 @@ class Place:
         from conformance.core.options import RunOptions
         from conformance.run.emulation import emulated_library
 
-        options = RunOptions(device=device).checked(())
+        options = RunOptions(device=device).checked()
         return cls(options.device, options.backend, emulated_library(device))
 
     def enter(self, rank: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -24,7 +26,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 def _saves(spec: str, module: str, rounds: int) -> list[float]:
     with tempfile.TemporaryDirectory(prefix="watched-") as folder:
-        source = (ROOT / "spec_impl" / f"{module}.py").read_text(encoding="utf-8")
+        source = inspect.getsource(importlib.import_module(f"spec_impl.{module}"))
         file = Path(folder) / "watched.py"
         file.write_text(source, encoding="utf-8")
         command = [sys.executable, "-m", "conformance", "watch", f"watched:{spec}", "--spec", spec, "--ranks", "2"]

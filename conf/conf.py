@@ -51,7 +51,7 @@ python_display_short_literal_types = True
 AstroidManager.brain["module_denylist"] = _Foreign()  # which every manager is made with
 #: What the site shows as pages of their own, and what signatures and tables link to.
 source_pages = [
-    "spec_impl/*.py",
+    "spec_impl/**/*.py",
     "conformance/*.py",
     "conformance/core/*.py",
     "conformance/kit/*.py",
@@ -78,6 +78,7 @@ autoapi_ignore = [
     if ".".join(path.relative_to(ROOT / "conformance").with_suffix("").parts).removesuffix("__init__").removesuffix(".")
     not in _PUBLIC | _PACKAGES
 ]
+autoapi_ignore += [f"*/{path.relative_to(ROOT)}" for path in ROOT.glob("spec_impl/*/[!_]*.py")]  # all but the reference
 suppress_warnings = ["autoapi.python_import_resolution"]  # the modules left out above
 napoleon_use_ivar = True
 napoleon_numpy_docstring = False

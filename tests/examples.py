@@ -149,7 +149,7 @@ def is_excerpt(example: Example) -> str | None:
     sources = [
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs" / "guides").glob("*.md"),
-        *Path(spec_impl.__file__).parent.glob("*.py"),
+        *Path(spec_impl.__file__).parent.rglob("*.py"),
     ]
     wanted = [line.strip() for line in str(example.parsed).splitlines() if line.strip()]
     if any(_in_order(wanted, text) for path in sources for text in _shown_by(path)):

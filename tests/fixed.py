@@ -1,4 +1,4 @@
-"""The code of conf/fixes.toml as subjects: for each clause ``wrong`` and ``right``, each on a class that is right.
+"""The code of the usual fixes as subjects: for each clause ``wrong`` and ``right``, each on a class that is right.
 
 What a fix shows is a member or two; the rest of the class is here, or in the reference.
 """
@@ -13,12 +13,15 @@ import torch.distributed as dist
 
 from conformance import GROUP, Subject
 from conformance.core.clauses import registry
+from conformance.core.homes import facts_in, ours
 from spec_impl import ksuit, megatron, nested_io, nesting, torchlogix, towhee
 from tests.correct import collective
 from tests.correct._collectives import gathered, own_part
 from tests.planted._square import Square, SquareSeparate, SquareWithRule
 
 FIXES = tomllib.loads((Path(__file__).parents[1] / "conf" / "fixes.toml").read_text("utf-8"))
+for _home in ours().values():
+    FIXES |= facts_in(_home.folder, _home.name)["fixes"]
 
 
 class Scaled(torch.autograd.Function):

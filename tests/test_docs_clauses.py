@@ -29,13 +29,13 @@ KNOWN = "GradFactor.forward.identity"
 def site_sources(tmp_path, monkeypatch) -> tuple[Path, int, str]:
     """A line of a page as autoapi makes it, and where it was written."""
     monkeypatch.setattr(locations, "GENERATED", str(tmp_path))
-    source = ROOT / "spec_impl" / "torchlogix.py"
+    source = ROOT / "spec_impl" / "torchlogix" / "__init__.py"
     lines = source.read_text(encoding="utf-8").splitlines()
     number = next(number for number, line in enumerate(lines, 1) if ".. clause:: GradFactor.backward.scaled" in line)
     page = tmp_path / "spec_impl" / "torchlogix" / "index.rst"
     page.parent.mkdir(parents=True)
     page.write_text(f"Title\n=====\n\n   {lines[number - 1].strip()}\n      :level: must\n", encoding="utf-8")
-    return page, 5, f"spec_impl/torchlogix.py:{number}"
+    return page, 5, f"spec_impl/torchlogix/__init__.py:{number}"
 
 
 def build(folder: Path, text: str, first: Path | None = None) -> str:

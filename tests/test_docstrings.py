@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance.core.homes import ours
+
 ROOT = Path(__file__).parents[1]
 #: The modules of the suite whose ``__all__`` is promised in docs/policies.md. What else can be imported is private.
 STABLE = re.findall(r"^- `(conformance\.\S+)`", (ROOT / "docs" / "policies.md").read_text("utf-8"), re.MULTILINE)
@@ -58,7 +60,12 @@ def within(module: str, tree: ast.Module, names: set[str] | None) -> Iterator[Na
 
 
 def parsed(module: str) -> ast.Module:
-    return ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+    return ast.parse(file_of(module).read_text("utf-8"))
+
+
+def file_of(module: str) -> Path:
+    whole = ROOT / module.replace(".", "/")
+    return whole / "__init__.py" if whole.is_dir() else whole.with_suffix(".py")
 
 
 def exported(tree: ast.Module) -> set[str]:
@@ -72,9 +79,10 @@ def exported(tree: ast.Module) -> set[str]:
 
 def reference() -> Iterator[Named]:
     """The documented classes and functions; ``Function`` stands in several files, one for each group of its members."""
-    for file in sorted((ROOT / "spec_impl").glob("[!_]*.py")):
-        found = [*within(f"spec_impl.{file.stem}", parsed(f"spec_impl.{file.stem}"), None)]
-        if file.stem.startswith("function_"):
+    modules = [f"spec_impl.{file.stem}" for file in (ROOT / "spec_impl").glob("[!_]*.py")]
+    for name in sorted([*modules, *(home.package for home in ours().values())]):
+        found = [*within(name, parsed(name), None)]
+        if name.startswith("spec_impl.function_"):
             yield from (named for named in found if named.owner)
         elif any(named.name.endswith(".forward") for named in found):
             yield from found

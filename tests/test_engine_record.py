@@ -20,7 +20,7 @@ from conformance.run.session import promised_tests
 from tests.faults.command import run
 
 TODAY = "2026-11-24T04:00:00+00:00"
-OPTIONS = RunOptions(subjects=("layers:Scale",)).checked(clauses.specs())
+OPTIONS = RunOptions(subjects=("layers:Scale",)).checked()
 SUBJECT = ("run", "spec_impl.torchlogix:GradFactor", "--spec", "GradFactor", "--no-compile")
 
 

@@ -66,7 +66,7 @@ def refused(arguments: list[str]) -> bool:
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
             given = parser().parse_args(own)
-            RunOptions.from_text(vars(given)).checked(("Function",))
+            RunOptions.from_text(vars(given)).checked()
         except (SystemExit, UsageError):
             return True
     return False
@@ -79,7 +79,7 @@ def test_options_are_taken_or_refused_in_one_line(
 ) -> None:
     try:
         given = {"subjects": subjects, "spec": spec, "inputs": inputs, "ranks": ranks, "timeout": timeout}
-        RunOptions.from_text(given).checked(("Function",))
+        RunOptions.from_text(given).checked()
     except UsageError as error:
         assert len(str(error).splitlines()) == 1
 

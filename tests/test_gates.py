@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance.core import catalog, clauses
+from conformance.core import catalog, clauses, homes
 from tests.proof import implementations
 from tests.proof.__main__ import wrong
 from tests.proof.matrix import Row
 
 TESTS = Path(__file__).parent
 DATA = TESTS.parent / "docs" / "data"
+KINDS = ("planted", "correct")
 MATRIX = json.loads((DATA / "kill-matrix.json").read_text(encoding="utf-8"))
 
 
@@ -31,7 +32,7 @@ def test_every_test_asserts_a_clause_that_a_docstring_states():
 def test_every_test_asserts_in_its_own_body():
     """By ``assert``, ``raise`` or something called ``expect``, so that a reader sees there what it asserts."""
     hidden = []
-    for file in sorted((Path(catalog.__file__).parents[1] / "suite").glob("test_*.py")):
+    for file in sorted({test.file for test in catalog.suite()}):
         for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 called = [ast.unparse(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)]
@@ -46,7 +47,8 @@ def test_the_compiler_and_the_transforms_are_used_under_the_names_that_the_plan_
     without_compiler = {"torch.func.jvp", "torch.func.jacfwd", "torch.func.vmap", "torch.func.functional_call"}
     package = Path(catalog.__file__).parents[1]
     hidden = []
-    for file in sorted((*(package / "suite").glob("*.py"), *(package / "kit").rglob("*.py"))):
+    tests = {test.file for test in catalog.suite()}
+    for file in sorted((*tests, *(package / "kit").rglob("*.py"))):
         text = file.read_text("utf-8")
         nodes = list(ast.walk(ast.parse(text)))
         used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
@@ -65,13 +67,18 @@ def test_whatever_stands_among_the_implementations_is_one():
     """A class without "Breaks: CLAUSE", or without a docstring, would be passed over in silence."""
     held = {found.reference for found in (*implementations.planted(), *implementations.correct())}
     passed_over = []
-    for file in sorted((*(TESTS / "planted").glob("[!_]*.py"), *(TESTS / "correct").glob("[!_]*.py"))):
+    files = [(file, f"tests.{kind}.{file.stem}", kind) for kind in KINDS for file in (TESTS / kind).glob("[!_]*.py")]
+    for home in homes.ours().values():
+        files += [
+            (file, f"{home.package}.{file.stem}", kind) for kind in KINDS for file in home.folder.glob(f"{kind}*.py")
+        ]
+    for file, module, kind in files:
         for node in ast.parse(file.read_text("utf-8")).body:
-            kinds = (ast.ClassDef, ast.FunctionDef) if file.parent.name == "planted" else ast.ClassDef
+            kinds = (ast.ClassDef, ast.FunctionDef) if kind == "planted" else ast.ClassDef
             if not isinstance(node, kinds) or node.name.startswith("_") or node.name == "inputs":
                 continue
-            if f"tests.{file.parent.name}.{file.stem}:{node.name}" not in held:
-                passed_over.append(f"{file.parent.name}/{file.name}: {node.name}")
+            if f"{module}:{node.name}" not in held:
+                passed_over.append(f"{module}: {node.name}")
     assert passed_over == []
 
 
@@ -110,7 +117,7 @@ def test_the_data_of_the_proof_are_of_the_implementations_that_there_are(file, t
 
 def test_every_clause_has_killed_a_bug():
     killed = {row["breaks"] for row in MATRIX["rows"] if row["caught"]}
-    assert set(clauses.registry()) - killed == set(), "plant a bug in tests/planted, and run make kill-matrix"
+    assert set(clauses.registry()) - killed == set(), "plant a bug, and run make kill-matrix"
 
 
 def test_no_bug_survived_and_nothing_correct_was_accused():

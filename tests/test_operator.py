@@ -16,6 +16,7 @@ from conformance.core.homes import Home
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import SubjectRef
 from conformance.prove import proving
+from conformance.prove.implementations import of_home
 from conformance.ranks.client import Forkserver
 from conformance.run.references import reference_subjects
 from tests.outside import metadata
@@ -33,7 +34,7 @@ PUBLIC = {
 
 
 HOME = Home("Operator", "operator_spec", PACKAGE, "autograd-conformance-operator", "0.1.0")
-PLANTED, CORRECT = proving._read(HOME, "planted"), proving._read(HOME, "correct")
+PLANTED, CORRECT = of_home(HOME, "planted"), of_home(HOME, "correct")
 
 
 @pytest.fixture(scope="module")

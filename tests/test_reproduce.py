@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import conformance
-from conformance.core import catalog
+from conformance.core import catalog, clauses
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.reproduce.assemble import assembled
 from conformance.reproduce.scripts import gather_script
@@ -187,11 +187,12 @@ def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(mended):
     carried: dict[str, str] = {}
     for test in {test.file: test for test in TESTS.values()}.values():
         names: dict[str, dict[str, str]] = {}
-        exec(embedded(PlannedTest(test, None, 1, False, test.cases[0])), names)
+        subject = SubjectRef("bugs:Gather", clauses.registry()[test.clause].spec)
+        exec(embedded(PlannedTest(test, subject, 1, False, test.cases[0])), names)
         carried |= names["SOURCES"]
     given = f"PACKAGES, SOURCES = {PACKAGES!r}, {carried!r}"
     loader = assembled("sources", {"embedded": given})
-    tried = f"sys.meta_path.insert(0, Sources())\nfor name in {sorted(carried)!r}:\n    __import__(name)\n"
+    tried = f'sys.meta_path.insert(0, Sources(""))\nfor name in {sorted(carried)!r}:\n    __import__(name)\n'
     status, said = mended.run(loader + tried)
     assert status == 0, said
 

@@ -112,6 +112,7 @@ def _read_record(app: Sphinx, config: Any) -> None:
         raise SystemExit(f"{error}\nthe site was not built") from None
     # A data file that comes or goes concerns every page, and so does a change of this extension.
     parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html"), *members.CONF.glob("*.toml")]
+    parts += record.ROOT.glob("spec_impl/*/page.toml")
     own = b"".join(path.read_bytes() for path in sorted(parts))
     config.clause_files = [sha256(own).hexdigest(), *(path.name for path in (*found.data, *found.reports))]
 
@@ -120,6 +121,7 @@ def _forget_pages(app: Sphinx) -> None:
     """Remove the pages that autoapi wrote of what is gone or was made in another way; it will write them again."""
     pages = record.DOCS / "api"
     parts = [path for end in ("rst", "toml", "py") for path in members.CONF.rglob(f"*.{end}")]
+    parts += record.ROOT.glob("spec_impl/*/page.toml")
     made_of = [(path.name, path.read_text("utf-8")) for path in sorted(parts)]
     # Another site, such as a test's, has no say over these pages.
     own = Path(app.srcdir) == record.DOCS

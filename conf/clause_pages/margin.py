@@ -12,7 +12,7 @@ from typing import Any
 from docutils import nodes
 
 from clause_pages.record import ENGINE, ROOT, Record
-from clause_pages.suite import BROKEN, VERDICTS, SuiteTest, deciders
+from clause_pages.suite import BROKEN, VERDICTS, SuiteTest, deciders, pages_of_specs
 from clause_pages.template import render
 
 #: A change of it makes the pages anew, as any file of the site's own does.
@@ -45,7 +45,8 @@ def facts(record: Record, identifier: str) -> dict[str, Any]:
 @cache
 def fixes() -> Mapping[str, Mapping[str, str]]:
     """The usual mistake against a clause and its fix, as code, by clause."""
-    return tomllib.loads(FIXES.read_text("utf-8"))
+    own = (page.get("fixes", {}) for page in pages_of_specs().values())
+    return tomllib.loads(FIXES.read_text("utf-8")) | {clause: fix for each in own for clause, fix in each.items()}
 
 
 def _source(test: SuiteTest) -> str:

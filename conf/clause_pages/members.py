@@ -19,6 +19,8 @@ from typing import Any
 from sphinx.config import Config
 from sphinx.ext.napoleon import GoogleDocstring
 
+from clause_pages.suite import pages_of_specs
+
 CONF = Path(__file__).parents[1]
 SPEC_IMPL = CONF.parent / "spec_impl"
 
@@ -45,9 +47,9 @@ class Member:
 
 
 @cache
-def classes() -> Mapping[str, Mapping[str, str]]:
-    """The facts of each documented class in ``classes.toml``, and the titles of other ``pages``."""
-    return tomllib.loads((CONF / "classes.toml").read_text("utf-8"))
+def classes() -> Mapping[str, Mapping[str, Any]]:
+    """The facts of each documented class, in ``classes.toml`` or its folder, and the titles of other ``pages``."""
+    return tomllib.loads((CONF / "classes.toml").read_text("utf-8")) | pages_of_specs()
 
 
 @cache

@@ -7,12 +7,13 @@ import shutil
 import textwrap
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 from conformance.core import catalog, clauses
 from conformance.core.clauses import Clause
 from conformance.core.deciders import deciders
 from conformance.core.errors import UsageError
-from conformance.core.homes import NoSuchSpec
+from conformance.core.homes import OURS, NoSuchSpec
 from conformance.core.output import say, say_data
 from conformance.core.prose import counted, prose
 from conformance.core.sources import by_words
@@ -59,7 +60,7 @@ def show_list(as_json: bool, spec: str | None = None) -> int:
 
 def _table(some: Collection[Clause]) -> None:
     """Print a line for each clause, under its spec."""
-    order = (*clauses.specs(), *clauses.outside(clause.spec for clause in some))
+    order = list(dict.fromkeys(clause.spec for clause in some))
     every = sorted(some, key=lambda clause: order.index(clause.spec))
     width = shutil.get_terminal_size((100, 24)).columns
     longest = max(len(clause.id) for clause in every)
@@ -154,4 +155,5 @@ def _who(clause: Clause) -> str:
 
 
 def _place(clause: Clause) -> str:
-    return f"{clause.module.replace('.', '/')}.py:{clause.line}"
+    module = clause.module.replace(".", "/")
+    return f"{module}{'/__init__' if Path(clause.file).name == OURS else ''}.py:{clause.line}"

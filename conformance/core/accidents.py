@@ -13,8 +13,10 @@ IN_A_COLLECTIVE = "; the last collective it entered: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)(?: in (.+))?', re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
-#: How the suite's own files are called; in a script that carries them, by their modules.
-_SUITE = str(Path(__file__).parents[1]) if "__file__" in globals() else "<conformance."
+#: How the names of the suite's own files begin; in a script that carries them, those of their modules.
+_SUITE = (lambda: None).__code__.co_filename.rpartition("core")[0]
+#: The tests in the folders of specifications of ours, beside references, which are subjects.
+_TESTS = re.compile(r"\bspec_impl[/\\.]\w+[/\\.](?:test_\w+|spec)(?:\.py|>)$")
 #: Where PyTorch's own files are, whatever the environment.
 _TORCH = re.compile(r"[/\\](?:site-packages|dist-packages|pytorch)[/\\]torch[/\\]")
 
@@ -61,13 +63,22 @@ def without_addresses(words: str) -> str:
     return _ADDRESS.sub("0x#", words)
 
 
+def is_of_the_suite(file: str) -> bool:
+    """Tell whether a file is part of the suite, or has tests of one of our specifications.
+
+    >>> [is_of_the_suite(f"/site-packages/spec_impl/torchlogix/{name}.py") for name in ("test_grad_factor", "__init__")]
+    [True, False]
+    """
+    return file.startswith(_SUITE) or bool(_TESTS.search(file))
+
+
 def place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
     """Find where the user's code ended: the frames of a traceback, or the innermost one of a stack.
 
     If no line of the user's raised the exception, only the innermost frame counts.
     """
     frames = tuple((file, line) for file, line, _ in _FRAME.findall(rank.message))
-    if frames and frames[0][0].startswith(_SUITE):
+    if frames and is_of_the_suite(frames[0][0]):
         return frames[-1:]
     return frames or tuple((file, line) for file, line, _ in _FRAME.findall(rank.stack)[:1])
 
@@ -80,6 +91,6 @@ def own_line(stack: str) -> str:
     """
     working = stack.partition("Current thread ")[2] or stack
     for file, line, function in _FRAME.findall(working):
-        if not (file.startswith((_SUITE, "<")) or _TORCH.search(file)):
+        if not (is_of_the_suite(file) or file.startswith("<") or _TORCH.search(file)):
             return f"{Path(file).name}:{line}, in {function}"
     return ""

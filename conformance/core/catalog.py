@@ -1,6 +1,6 @@
 """The suite as a list of tests, read out of its source: neither torch nor a test module is imported for it.
 
-A specification from outside has its tests in its own folder: they are added for a run that names it.
+A specification has its tests in its own folder; those of one from outside are added for a run that names it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conformance.core import homes
-from conformance.core.clauses import outside
 from conformance.core.errors import UsageError
+from conformance.core.homes import ours, outside
 
 PACKAGE = "conformance.suite"
 SUITE = Path(__file__).parents[1] / "suite"
@@ -93,7 +92,7 @@ class _Marks(NamedTuple):
 
 
 def suite(*named: str) -> tuple[SuiteTest, ...]:
-    """Return every test of the suite, in the order of files and lines, then those of specifications from outside.
+    """Return every test, in the order of files and lines: the suite's, then those of each specification.
 
     Args:
         *named: specs, of which those from outside are added.
@@ -104,14 +103,9 @@ def suite(*named: str) -> tuple[SuiteTest, ...]:
     return tuple(test for package, folder in _folders(named) for test in _tests_in_folder(folder, package))
 
 
-def folders(named: Iterable[str]) -> tuple[Path, ...]:
-    """Return the folders of tests: the suite's, and those of specifications from outside."""
-    return tuple(folder for _, folder in _folders(named))
-
-
 def _folders(named: Iterable[str]) -> list[tuple[str, Path]]:
     """Return each of these folders, after the name of its package."""
-    return [(PACKAGE, SUITE), *((home.package, home.folder) for home in map(homes.find, outside(named)))]
+    return [(PACKAGE, SUITE), *((home.package, home.folder) for home in (*ours().values(), *outside(named)))]
 
 
 @cache

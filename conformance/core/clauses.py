@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 
-from conformance.core import homes
 from conformance.core.docstrings import LEVELS, PARTIES, Clause, ClauseError, Level, Party, read, used_before
+from conformance.core.homes import OURS, Home, outside, spec_impl
 
 __all__ = [
     "CONTRACT",
@@ -24,10 +22,8 @@ __all__ = [
     "Party",
     "digest",
     "digest_of",
-    "outside",
     "read",
     "registry",
-    "specs",
     "text_hash",
 ]
 
@@ -47,15 +43,10 @@ def registry(*named: str) -> Mapping[str, Clause]:
     return _registry(*outside(named))
 
 
-def outside(named: Iterable[str]) -> tuple[str, ...]:
-    """Return the named specs that are not part of this project, each once."""
-    return tuple(dict.fromkeys(name for name in named if name not in specs()))
-
-
 @cache
-def _registry(*others: str) -> Mapping[str, Clause]:
+def _registry(*others: Home) -> Mapping[str, Clause]:
     found = {clause.id: clause for clause in _ours()}
-    for home in (homes.find(name, specs()) for name in others):
+    for home in others:
         for clause in _of_home(home):
             if clause.id in found:
                 raise used_before(clause, found[clause.id])
@@ -65,22 +56,16 @@ def _registry(*others: str) -> Mapping[str, Clause]:
 
 @cache
 def _ours() -> tuple[Clause, ...]:
-    return read(_spec_impl())
+    return read(spec_impl(), "", "*.py", f"*/{OURS}")
 
 
-def _of_home(home: homes.Home) -> tuple[Clause, ...]:
+def _of_home(home: Home) -> tuple[Clause, ...]:
     """Read the clauses of a specification from outside, whose reference is one module."""
-    clauses = read(home.folder, home.package, f"{homes.REFERENCE}.py")
+    clauses = read(home.folder, home.package, home.reference)
     if {clause.spec for clause in clauses} != {home.name}:
-        where = str(home.folder / f"{homes.REFERENCE}.py")
+        where = str(home.folder / home.reference)
         raise ClauseError(where, 1, "", f"it must hold clauses, and say SPEC = {home.name!r}, as its entry point does")
     return tuple(replace(clause, site=home.page) for clause in clauses)
-
-
-@cache
-def specs() -> tuple[str, ...]:
-    """Return the names of our own specs, ``Function`` among them, in the order of the sources."""
-    return tuple(dict.fromkeys(clause.spec for clause in _ours()))
 
 
 def digest(*named: str) -> str:
@@ -101,10 +86,3 @@ def digest_of(some: Iterable[Clause]) -> str:
 def text_hash(clause: Clause) -> str:
     """Return twelve hexadecimal digits that change if the text of the clause does."""
     return hashlib.sha256(clause.text.encode()).hexdigest()[:12]
-
-
-def _spec_impl() -> Path:
-    spec = importlib.util.find_spec("spec_impl")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("the package spec_impl, which holds the clauses, is not installed")
-    return Path(next(iter(spec.submodule_search_locations)))

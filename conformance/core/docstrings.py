@@ -94,18 +94,18 @@ class _Documented:
     documents: Documents
 
 
-def read(root: Path, package: str = "", pattern: str = "*.py") -> tuple[Clause, ...]:
-    """Read the clauses of every module in the package folder ``root`` whose file name matches a pattern.
+def read(root: Path, package: str = "", *patterns: str) -> tuple[Clause, ...]:
+    """Read the clauses of every module in the package folder ``root``, or of those whose path there matches a pattern.
 
     Raises:
         ClauseError: a clause is malformed, or its id is used twice.
     """
     found: dict[str, Clause] = {}
     package = package or root.name
-    trees = list(_sources(root, pattern))
+    trees = list(_sources(root, *(patterns or ("*.py",))))
     documents = {letter: named for path, tree in trees for letter, named in _documents_of(tree, path).items()}
     for path, tree in trees:
-        module = package if path.stem == "__init__" else f"{package}.{path.stem}"
+        module = ".".join((package, *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
         spec = _spec_of(tree, path)
         for documented in _documented(tree, module, spec, str(path), documents):
             for clause in _clauses(documented):
@@ -120,8 +120,8 @@ def used_before(clause: Clause, first: Clause) -> ClauseError:
     return ClauseError(clause.file, clause.line, clause.id, f"used before at {first.file}:{first.line}")
 
 
-def _sources(root: Path, pattern: str = "*.py") -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(root.glob(pattern)):
+def _sources(root: Path, *patterns: str) -> Iterator[tuple[Path, ast.Module]]:
+    for path in (path for pattern in patterns for path in sorted(root.glob(pattern))):
         try:
             yield path, ast.parse(path.read_bytes(), filename=str(path))
         except (SyntaxError, ValueError, RecursionError) as error:

@@ -1,13 +1,14 @@
-"""Find a specification from outside: a folder of an installed package, which an entry point names.
+"""Find a specification: a folder of ``spec_impl``, or of an installed package, which an entry point names.
 
 A package registers its specification in its pyproject.toml::
 
     [project.entry-points."conformance.specs"]
     GatedSum = "mypackage_spec.gated"
 
-The folder holds ``reference.py`` (the clauses), ``spec.py``, ``test_*.py`` and, for readers, ``page.toml``. Nothing of
-it is imported here. Entry points are looked up only for a name that is not one of this project's specs; the modules
-for that are imported late, since most commands do not need them.
+The folder holds ``reference.py`` (the clauses), ``spec.py``, ``test_*.py`` and, for readers, ``page.toml``; the
+reference of a folder of ``spec_impl`` is its ``__init__.py``. Nothing of it is imported here. Entry points are looked
+up only for a name that is not one of this project's specs; the modules for that are imported late, since most commands
+do not need them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 GROUP = "conformance.specs"
 #: The module with the documented class and its clauses, and the one with the object ``specification``.
 REFERENCE, SPEC = "reference", "spec"
+#: The file with the documented class, in a folder of ``spec_impl``.
+OURS = "__init__.py"
+
+
+#: What every spec rests on has no folder: it is stated in the modules of ``spec_impl`` and tested by the suite.
+HOUSE = ("Function", "Collective", "AllGatherGradAutograd", "AllGather", "MakeViewlessTensor", "NestedIOFunction")
 
 
 class NoSuchSpec(UsageError):
@@ -36,23 +43,25 @@ class NoSuchSpec(UsageError):
 
 @dataclass(frozen=True)
 class Home:
-    """A specification from outside.
+    """The folder of a specification.
 
     Attributes:
         name: of the specification.
         package: the dotted name of its folder.
         folder: where that is.
-        distribution: the name of the installed distribution that registers it.
+        distribution: the name of the installed distribution that registers it; empty for one of ours.
         version: of the distribution.
         page: the address of the page that states its clauses; empty if ``page.toml`` names none.
+        reference: the name of the file that states the clauses.
     """
 
     name: str
     package: str
     folder: Path
-    distribution: str
-    version: str
+    distribution: str = ""
+    version: str = ""
     page: str = ""
+    reference: str = f"{REFERENCE}.py"
 
     @property
     def origin(self) -> str:
@@ -60,18 +69,37 @@ class Home:
         return f"{self.distribution} {self.version}"
 
 
-def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
-    """Find the home of a specification from outside.
+def spec_impl() -> Path:
+    """Return the folder of the package ``spec_impl``."""
+    spec = importlib.util.find_spec("spec_impl")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("the package spec_impl, which holds the clauses, is not installed")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@cache
+def ours() -> Mapping[str, Home]:
+    """Return the specifications of this project that are folders, by name."""
+    found = {}
+    for folder in (file.parent for file in sorted(spec_impl().glob(f"*/{SPEC}.py"))):
+        name = (folder / OURS).read_text("utf-8").partition('\nSPEC = "')[2].partition('"')[0]
+        found[name] = Home(name, f"spec_impl.{folder.name}", folder, reference=OURS)
+    return found
+
+
+def find(name: str, option: str = "") -> Home:
+    """Find the home of a specification; our own names win.
 
     Args:
         name: of the specification.
-        ours: the names of our own, for the message.
         option: the option that named it, for the message.
 
     Raises:
-        NoSuchSpec: no installed package registers it.
-        UsageError: several do, or its folder cannot be read.
+        NoSuchSpec: none is ours, and no installed package registers it.
+        UsageError: several packages do, or its folder cannot be read.
     """
+    if name in ours():
+        return ours()[name]
     found = _registered(name)
     if len(found) == 1:
         return _home(name, *found)
@@ -80,7 +108,7 @@ def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
         raise UsageError(f"spec {name!r} is registered by {both}: uninstall all but one")
     import difflib
 
-    known = [*ours, *sorted({point.name for point in _points()} - {*ours})]
+    known = [*names(), *sorted({point.name for point in _points()} - {*names()})]
     near = next((each for each in known if each.lower() == name.lower()), "") or "".join(
         difflib.get_close_matches(name, known, 1)
     )
@@ -89,10 +117,26 @@ def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
     raise NoSuchSpec(f"{given}; {hint}there are {', '.join(known)}")
 
 
+def names() -> tuple[str, ...]:
+    """Return the names of our own specs, those without a folder first."""
+    return (*HOUSE, *ours())
+
+
+def homes(named: Iterable[str]) -> tuple[Home, ...]:
+    """Return the homes of those of the named specs that are folders, each once."""
+    return tuple(find(name) for name in dict.fromkeys(named) if name not in HOUSE)
+
+
+def outside(named: Iterable[str]) -> tuple[Home, ...]:
+    """Return the homes of those of the named specs that are not part of this project, each once."""
+    return tuple(find(name) for name in dict.fromkeys(named) if name not in names())
+
+
 def around(name: str) -> set[str]:
     """Find the specifications whose package has this dotted name, contains it, or is inside it."""
     name = f"{name.partition('::')[0]}."
     values = {point.name: f"{point.value}." for point in _points()}
+    values |= {spec: f"{home.package}." for spec, home in ours().items()}
     return {spec for spec, value in values.items() if value.startswith(name) or name.startswith(value)}
 
 
@@ -117,7 +161,7 @@ def _home(name: str, point: EntryPoint) -> Home:
         if folder is None or not (folder / file).is_file():
             raise UsageError(f"{where}: its entry point names {point.value}, and there is no {file} in such a package")
     assert folder is not None
-    facts = _facts(folder / "page.toml", where)
+    facts = facts_in(folder, where)
     _require_suite(str(facts.get("min_suite", "0")), where)
     return Home(name, point.value, folder, distribution, version, str(facts.get("page", "")))
 
@@ -137,9 +181,15 @@ def _folder(package: str) -> Path | None:
     return next((Path(place) for place in (found and found.submodule_search_locations) or ()), None)
 
 
-def _facts(file: Path, where: str) -> Mapping[str, Any]:
+def facts_in(folder: Path, where: str) -> Mapping[str, Any]:
+    """Return what the ``page.toml`` of a folder says for readers; nothing if there is none.
+
+    Raises:
+        UsageError: it cannot be read; the message begins with ``where``.
+    """
     import tomllib
 
+    file = folder / "page.toml"
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 from conformance.core.errors import UsageError
-from conformance.core.homes import find
+from conformance.core.homes import HOUSE, find
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
@@ -238,10 +238,10 @@ class RunOptions:
         device = () if self.device == "cpu" else ("--device", self.device)
         return (*device, *(() if self.backend == usual else ("--backend", self.backend)))
 
-    def checked(self, specs: Iterable[str]) -> RunOptions:
-        """Check the options, and complete them; a spec that is not among ours, ``specs``, is one that is installed."""
-        if self.spec is not None and self.spec not in (known := tuple(specs)):
-            find(self.spec, known, "--spec")
+    def checked(self) -> RunOptions:
+        """Check the options, and complete them."""
+        if self.spec is not None and self.spec not in HOUSE:
+            find(self.spec, "--spec")
         device = self.device or next((kind for kind, name in BACKEND_OF.items() if name == self.backend), "cpu")
         if not re.fullmatch(r"cpu|(?!cpu)[a-z][a-z0-9_]*(:[0-9]{1,3})?", device):
             raise UsageError(f"--device {device!r}: give cpu, or an accelerator such as cuda, cuda:1 or emulated")

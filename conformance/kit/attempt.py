@@ -12,6 +12,7 @@ from functools import partial
 from traceback import FrameSummary
 from typing import Any
 
+from conformance.core.accidents import is_of_the_suite
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome
 from conformance.core.prose import clipped
@@ -19,7 +20,7 @@ from conformance.kit.afterwards import try_again
 from conformance.kit.answers import processor_time
 from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
-from conformance.kit.frames import SUITE, TORCH, foreign, name_of, text_of
+from conformance.kit.frames import TORCH, foreign, name_of, text_of
 from conformance.kit.search import run_each, run_varied
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
@@ -145,7 +146,7 @@ def _notes(error: BaseException) -> list[str]:
 
 def _without_stand_ins(frames: list[FrameSummary]) -> list[FrameSummary]:
     """Return the frames without wrappers that pass a call on to a method, so PyTorch's call is the last."""
-    return [each for each in frames if not (each.filename.startswith(SUITE) and _PASSED_ON in (each.line or ""))]
+    return [each for each in frames if not (is_of_the_suite(each.filename) and _PASSED_ON in (each.line or ""))]
 
 
 def _of_the_call(frames: list[FrameSummary]) -> list[FrameSummary]:

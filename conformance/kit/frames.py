@@ -10,10 +10,9 @@ from collections.abc import Iterable
 
 import torch
 
-TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-#: The folder of the suite; where a script carries its sources, what their names begin with.
-SUITE = (lambda: None).__code__.co_filename.rpartition("kit")[0]
+from conformance.core.accidents import is_of_the_suite
 
+TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 #: What PyTorch prints before the message of its own assertion: the condition, the place, and a request for a report.
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
@@ -31,7 +30,8 @@ def foreign(file: str) -> bool:
     >>> foreign(torch.nn.__file__), foreign("layers.py")
     (True, False)
     """
-    return _of_an_import(file) or file.startswith(SUITE) or os.path.abspath(file).startswith((SUITE, TORCH))
+    whole = os.path.abspath(file)
+    return _of_an_import(file) or is_of_the_suite(file) or is_of_the_suite(whole) or whole.startswith(TORCH)
 
 
 def place_of(error: BaseException) -> str:
@@ -78,7 +78,7 @@ def is_mistake_of_the_suite(error: BaseException) -> bool:
     if not issubclass(type(error), NameError | AttributeError | KeyError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(SUITE)
+    return bool(frames) and is_of_the_suite(frames[-1].filename)
 
 
 def is_misfit(error: BaseException) -> bool:

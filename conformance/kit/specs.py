@@ -71,11 +71,6 @@ def _towhee_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]
         yield label, (tensor, Launch(size, rank))
 
 
-def _factor_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    yield "half", (random((3, 2), 300 + rank), 0.5)
-    yield "negative", (random((4,), 310 + rank), -2.0)
-
-
 def _viewless_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "view", (random((4, 3), 400 + rank).view(3, 4), True)
     yield "transposed", (random((2, 3), 410 + rank).t(), True)
@@ -140,28 +135,28 @@ def nested_product(base: Any) -> Any:
     return Static.apply if hasattr(base, "setup_context_extended") else lambda *args: Instance()(*args)
 
 
-SPECS: dict[str, Specification] = {
+#: Of the specs without a folder.
+HOUSE = {
     "Function": Specification(),
     "AllGatherGradAutograd": Specification(_gather_inputs, gathers=True, gradient="spec", result="tuple"),
     "AllGather": Specification(_towhee_inputs, gathers=True, gradient="spec", result="joined"),
     "Collective": Specification(gathers=True, gradient="spec", typed=True),
-    "GradFactor": Specification(_factor_inputs, gradient="spec"),
     "MakeViewlessTensor": Specification(_viewless_inputs),
     "NestedIOFunction": Specification(_nested_inputs, make=nested_product),
 }
 
 
 def specification(name: str) -> Specification:
-    """The specification of a name: one of ours, or the object ``specification`` of one from outside.
+    """The specification of a name: the object ``specification`` in its folder, if it has one.
 
     Raises:
         UsageError: there is none, or its module cannot be imported.
     """
-    return SPECS[name] if name in SPECS else _from_outside(homes.find(name, SPECS))
+    return HOUSE[name] if name in HOUSE else _in_folder(homes.find(name))
 
 
 @cache
-def _from_outside(home: homes.Home) -> Specification:
+def _in_folder(home: homes.Home) -> Specification:
     module = f"{home.package}.{homes.SPEC}"
     try:
         found = getattr(import_module(module), "specification", None)

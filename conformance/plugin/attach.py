@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.core.clauses import outside
 from conformance.core.errors import BROKE, RunnerError, UsageError
-from conformance.core.homes import Home, around, find
+from conformance.core.homes import Home, around, homes
 from conformance.core.options import RunOptions, pytest_options
 from conformance.core.output import shown
 from conformance.core.plan import SubjectRef
@@ -24,7 +23,7 @@ def start_session(config: pytest.Config) -> None:
     try:
         session = session_of(config)
         session.plan()
-        own = [find(name) for name in outside(session.specs)]
+        own = homes(session.specs)
         config.stash[FOLDERS] = tuple(home.folder for home in own)
         config.args = _with_folders(config.args, own)
     except UsageError as error:
@@ -34,7 +33,7 @@ def start_session(config: pytest.Config) -> None:
 
 
 def _with_folders(args: Sequence[str], own: Sequence[Home]) -> list[str]:
-    """Return what to collect: the arguments, packages as paths; with the suite, the folders of specs from outside.
+    """Return what to collect: the arguments, packages as paths; with the suite, the folders of the specs.
 
     Given the name of a package, pytest would import the packages around it.
     """
@@ -45,7 +44,7 @@ def _with_folders(args: Sequence[str], own: Sequence[Home]) -> list[str]:
 
 
 def _places(arg: str, own: Sequence[Home]) -> list[str]:
-    """Return the paths for an argument that names the package of a spec from outside, or is in or around it."""
+    """Return the paths for an argument that names the package of a spec, or is in or around it."""
     name, colons, rest = arg.partition("::")
     around = [str(home.folder) for home in own if f"{home.package}.".startswith(f"{name}.")]
     inside = (home for home in own if name.startswith(f"{home.package}."))

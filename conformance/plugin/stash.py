@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 SUITE = Path(__file__).parents[1] / "suite"
 #: Whether this run asked for the suite.
 ASKED_FOR: pytest.StashKey[bool] = pytest.StashKey()
-#: Where the tests of specifications from outside are, for the subjects of this run.
+#: Where the tests of the specifications of this run's subjects are.
 FOLDERS: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 SESSION: pytest.StashKey[Session] = pytest.StashKey()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conformance.core.clauses import CONTRACT
+from conformance.core.homes import Home
 
 BREAKS = re.compile(r"^Breaks:\s*(\S+)", re.MULTILINE)
 
@@ -29,6 +30,13 @@ class Implementation:
     types: str | None = None
     #: Where it runs: a module with DEVICE has bugs that the CPU hides.
     device: str = "cpu"
+
+
+def of_home(home: Home, kind: str) -> list[Implementation]:
+    """The implementations in planted.py, or in correct.py, and in those of such names as ``planted_rules.py``."""
+    files = sorted([*home.folder.glob(f"{kind}.py"), *home.folder.glob(f"{kind}_*.py")])
+    found = (one for file in files for one in read(file, f"{home.package}.{file.stem}", kind == "planted", home.name))
+    return [one for one in found if bool(one.breaks) == (kind == "planted")]
 
 
 def read(file: Path, module: str, planted: bool, spec: str = CONTRACT) -> Iterator[Implementation]:

@@ -41,7 +41,7 @@ STRUCTURAL = {"staticmethod", "classmethod", "property"}
 class Mutant:
     """A changed module: where, what was changed, and the whole new source."""
 
-    module: str
+    file: Path
     function: str
     line: int
     change: str
@@ -50,10 +50,43 @@ class Mutant:
     occurrence: int = 1
 
     @property
+    def module(self) -> str:
+        """Its name, without the packages around it."""
+        return self.file.parent.name if self.file.stem == "__init__" else self.file.stem
+
+    @property
     def name(self) -> str:
         """Unique, and stable as long as the function stands as it is."""
         again = f" ({self.occurrence})" if self.occurrence > 1 else ""
         return f"{self.module}.{self.function}: {self.change}: {self.before}{again}"
+
+
+def put(mutant: Mutant, package: str, folder: Path) -> None:
+    """Write a mutant into a folder of the path; all other modules of its packages are found where they are.
+
+    Args:
+        mutant: the mutant.
+        package: the dotted name of the package that it is in.
+        folder: where to.
+    """
+    names = package.split(".")
+    for name, real in zip(names, reversed(mutant.file.parents[: len(names)]), strict=True):
+        folder /= name
+        folder.mkdir()
+        file = real / "__init__.py"
+        text = mutant.source if file == mutant.file else file.read_text("utf-8") if file.is_file() else ""
+        (folder / "__init__.py").write_text(_of_package(text, real), "utf-8")
+    if not (folder / mutant.file.name).exists():
+        (folder / mutant.file.name).write_text(mutant.source, "utf-8")
+
+
+def _of_package(source: str, real: Path) -> str:
+    """Return the source of a package that finds its modules in another folder, even while it is imported."""
+    tree = ast.parse(source)
+    first = int(ast.get_docstring(tree) is not None)
+    first += sum(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    tree.body[first:first] = ast.parse(f"__path__.append({str(real)!r})").body
+    return ast.unparse(tree)
 
 
 def mutants(file: Path) -> Iterator[Mutant]:
@@ -68,7 +101,7 @@ def mutants(file: Path) -> Iterator[Mutant]:
             alter(next(twin for number, (_, twin) in enumerate(_within(mutated, "")) if number == place))
             line = getattr(node, "lineno", 1)
             text = ast.unparse(ast.fix_missing_locations(mutated))
-            mutant = Mutant(file.stem, function, line, change, lines[line - 1].strip(), text)
+            mutant = Mutant(file, function, line, change, lines[line - 1].strip(), text)
             alike = replace(mutant, line=0, source="")
             seen[alike] += 1
             yield replace(mutant, occurrence=seen[alike])

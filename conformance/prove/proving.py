@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.core import clauses
 from conformance.core.errors import FAILS, OK, UsageError
-from conformance.core.homes import REFERENCE, Home, find
+from conformance.core.homes import HOUSE, Home, find
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN
 from conformance.core.output import say
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.prose import counted
-from conformance.prove.implementations import Implementation, read
-from conformance.prove.mutants import Mutant, mutants
+from conformance.prove.implementations import Implementation, of_home
+from conformance.prove.mutants import Mutant, mutants, put
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import search_path
 from conformance.run.references import reference_subjects
@@ -51,11 +51,13 @@ def prove(name: str) -> int:
     """Prove a specification, and print what was found; the status is 0 if nothing is left to be proved.
 
     Raises:
-        UsageError: there is no such specification from outside, or its folder cannot be read.
+        UsageError: there is no such specification, or its folder cannot be read.
     """
-    home = find(name, clauses.specs())
+    if name in HOUSE:
+        raise UsageError(f"spec {name} is proved in a checkout of this project, by python -m tests.proof")
+    home = find(name)
     own = [clause.id for clause in clauses.registry(name).values() if clause.spec == name]
-    bugs = _read(home, "planted")
+    bugs = of_home(home, "planted")
     for bug in bugs:
         if bug.breaks not in clauses.registry(name):
             raise UsageError(f"{bug.reference}: Breaks: {bug.breaks!r} is no clause")
@@ -67,7 +69,7 @@ def prove(name: str) -> int:
             killed |= {bug.breaks} if killer else set()
             problems += [] if killer else [f"{bug.reference} kills nothing: {bug.breaks} holds for it"]
             say(f"{'caught' if killer else 'MISSED'}   {bug.reference}: {bug.breaks}")
-        problems += list(_accused(proof, [*reference_subjects(name), *map(_subject, _read(home, "correct"))]))
+        problems += list(_accused(proof, [*reference_subjects(name), *map(_subject, of_home(home, "correct"))]))
         problems += [f"no planted bug breaks {clause}" for clause in own if clause not in killed]
         _mutated(proof)
     for problem in problems:
@@ -80,13 +82,6 @@ def prove(name: str) -> int:
 def concerns(test: PlannedTest) -> bool:
     """Tell whether a test of a subject runs: of those that compile, which take seconds, the specification's own."""
     return bool(test.subject) and not test.left_out and (test.is_of_its_spec or not test.test.compiles)
-
-
-def _read(home: Home, kind: str) -> list[Implementation]:
-    """The implementations in planted.py, or in correct.py, and in those of such names as ``planted_rules.py``."""
-    files = sorted([*home.folder.glob(f"{kind}.py"), *home.folder.glob(f"{kind}_*.py")])
-    every = (one for file in files for one in read(file, f"{home.package}.{file.stem}", kind == "planted", home.name))
-    return [one for one in every if bool(one.breaks) == (kind == "planted")]
 
 
 def _subject(one: Implementation) -> SubjectRef:
@@ -107,7 +102,7 @@ def _accused(proof: _Proof, right: Sequence[SubjectRef]) -> Iterator[str]:
 
 def _mutated(proof: _Proof) -> None:
     """Change the reference in one small way after the other, and say what no test noticed."""
-    file, (subject, *_) = proof.home.folder / f"{REFERENCE}.py", reference_subjects(proof.home.name)
+    file, (subject, *_) = proof.home.folder / proof.home.reference, reference_subjects(proof.home.name)
     every = list(mutants(file))
     survivors = [mutant for mutant in every if not _noticed(proof, mutant, subject)]
     say(f"mutants  {len(every) - len(survivors)} of {len(every)} are noticed")
@@ -118,18 +113,5 @@ def _mutated(proof: _Proof) -> None:
 def _noticed(proof: _Proof, mutant: Mutant, subject: SubjectRef) -> bool:
     """Whether a test breaks where the reference is a mutant; all other modules are found where they are."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        inner, place = Path(folder), proof.home.folder
-        for name, real in _packages(proof.home.package, place):
-            inner /= name
-            inner.mkdir()
-            text = (real / "__init__.py").read_text("utf-8") if (real / "__init__.py").is_file() else ""
-            (inner / "__init__.py").write_text(f"{text}\n__path__.append({str(real)!r})\n", "utf-8")
-        (inner / f"{REFERENCE}.py").write_text(mutant.source, "utf-8")
+        put(mutant, proof.home.package, Path(folder))
         return bool(proof.killer(subject, folder))
-
-
-def _packages(package: str, folder: Path) -> Iterable[tuple[str, Path]]:
-    """Each package from the outermost in, with its folder."""
-    names = package.split(".")
-    folders = [folder, *folder.parents][: len(names)]
-    return zip(names, reversed(folders), strict=True)

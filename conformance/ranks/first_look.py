@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from conformance.core.clauses import CONTRACT, specs
+from conformance.core.clauses import CONTRACT
 from conformance.core.errors import ForkserverDied, StartFailed, UsageError
-from conformance.core.homes import find
+from conformance.core.homes import HOUSE, find
 from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, RankOutcome
 from conformance.core.plan import SubjectRef
 from conformance.core.worlds import are_world_sizes
@@ -58,7 +58,7 @@ def preflight(pool: Pool, subject: SubjectRef | None) -> Preflight:
 def _is_spec(name: object) -> bool:
     """Whether a name is that of a spec of ours, or of one that is installed."""
     try:
-        return isinstance(name, str) and (name in specs() or bool(find(name)))
+        return isinstance(name, str) and (name in HOUSE or bool(find(name)))
     except UsageError:
         return False
 

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.core.clauses import outside
-from conformance.core.homes import find
+from conformance.core.homes import facts_in, homes, outside
 from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.output import visible
 from conformance.core.plan import PlannedTest
@@ -38,7 +37,6 @@ GATHERED = {
 }
 #: By spec: sample arguments as the suite makes them, in a line of Python.
 SAMPLES = {
-    "GradFactor": "[(torch.randn(3, 2, dtype=torch.float64, requires_grad=True), -2.0)]",
     "MakeViewlessTensor": "[(torch.randn(4, 3, dtype=torch.float64, requires_grad=True).view(3, 4), True)]",
 }
 #: What every script promises.
@@ -138,7 +136,7 @@ def _needs(wanted: Wanted) -> Iterator[str]:
     yield "torch"
     if wanted.part.subject:
         yield re.split(r"[.:]", wanted.part.subject)[0]
-    yield from (find(spec).distribution for spec in outside([wanted.part.spec]))
+    yield from (home.distribution for home in outside([wanted.part.spec]))
     device = wanted.device.partition(":")[0]
     if device == "emulated":
         yield "the emulated device of autograd-conformance"
@@ -196,6 +194,9 @@ def _samples(item: PlannedTest) -> tuple[list[str], str] | None:
         module, _, name = item.subject.inputs.partition(":")
         root = name.partition(".")[0]
         return [f"from {module} import {root}"], f"{name}()"
+    for home in homes([item.spec]):
+        if sample := facts_in(home.folder, home.name).get("sample"):
+            return [], f"[{sample}]"
     return ([], SAMPLES[item.spec]) if item.spec in SAMPLES else None
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from conformance.core.clauses import outside
-from conformance.core.homes import find
+from conformance.core.homes import OURS, SPEC, homes, ours
 from conformance.core.plan import PlannedTest
 from conformance.reproduce.assemble import assembled
 
@@ -20,6 +19,8 @@ PACKAGES = (
     *sorted(f"conformance.kit.{file.parent.name}" for file in ROOT.glob("conformance/kit/*/__init__.py")),
     "conformance.suite",
     "published",
+    "spec_impl",
+    *(home.package for home in ours().values()),
 )
 ALWAYS = (
     "conformance.kit.loading",
@@ -30,6 +31,21 @@ ALWAYS = (
 )
 #: What tests need that ask copies of their process.
 COPIES = "conformance.kit.process.copies"
+#: In place of the module that looks for specifications in folders and entry points: the one that the test needs.
+HOMES = """\
+from typing import NamedTuple
+
+SPEC = {spec!r}
+
+
+class Home(NamedTuple):
+    name: str
+    package: str = {package!r}
+    origin: str = "in this script"
+
+
+find = Home
+"""
 #: What the subject's module may import from the package itself; of these, a script's test needs the first two.
 FACE = """\
 from conformance.kit.process_groups import GROUP
@@ -78,10 +94,14 @@ def whole_script(
 
 def embedded(planned: PlannedTest) -> str:
     """Return the sources that a test's script contains, as Python: the suite's, not those of a spec from outside."""
-    test, folders = planned.test, [find(name).folder for name in outside([planned.spec])]
+    test, package = planned.test, ""
     names = [*([test.module] if _file(test.module).is_file() else []), *_needed(test.file), *ALWAYS]
-    for file in (file for folder in folders for file in sorted(folder.glob("*.py"))):
-        names += _needed(file)
+    for home in homes([planned.spec]):
+        package, own = home.package, f"{home.package}.{SPEC}"
+        if _file(own).is_file():
+            names += [package, own, *_needed(_file(package)), *_needed(_file(own))]
+        else:
+            names += [name for file in sorted(home.folder.glob("*.py")) for name in _needed(file)]
     for always in ALWAYS:
         names += _needed(_file(always))
     if planned.test.is_fresh:
@@ -89,8 +109,9 @@ def embedded(planned: PlannedTest) -> str:
     own = planned.subject.reference.partition(":")[0] if planned.subject else ""
     if own.startswith("published."):  # an adapter of ours
         names += [own, *_needed(_file(own))]
-    head = f"PACKAGES = {PACKAGES!r}\nSOURCES = dict.fromkeys(PACKAGES, '')\nSOURCES['conformance'] = {FACE!r}\n"
-    return head + "".join(_quoted(name) for name in dict.fromkeys(names))
+    given = {"conformance": FACE, "conformance.core.homes": HOMES.format(spec=SPEC, package=package)}
+    head = f"PACKAGES = {PACKAGES!r}\nSOURCES = dict.fromkeys(PACKAGES, '') | {given!r}\n"
+    return head + "".join(_quoted(name) for name in dict.fromkeys(names) if name not in given)
 
 
 def _quoted(name: str) -> str:
@@ -119,8 +140,10 @@ def _imported(file: Path) -> tuple[str, ...]:
     names = [
         name for node in found for name in (f"{node.module}", *(f"{node.module}.{own.name}" for own in node.names))
     ]
-    return tuple(name for name in names if name.startswith(("conformance", "published")) and _file(name).is_file())
+    own = ("conformance", "published", "spec_impl")
+    return tuple(name for name in names if name.startswith(own) and _file(name).is_file())
 
 
 def _file(name: str) -> Path:
-    return ROOT.joinpath(*name.split(".")).with_suffix(".py") if "." in name else ROOT / "nothing"
+    whole = ROOT.joinpath(*name.split(".")) if "." in name else ROOT / "nothing"
+    return whole / OURS if name.startswith("spec_impl.") and whole.is_dir() else whole.with_suffix(".py")

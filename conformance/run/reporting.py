@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conformance.core import clauses
-from conformance.core.homes import find
+from conformance.core.homes import Home, outside
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.versions import suite_version
 
@@ -45,17 +45,17 @@ def report_on(
         clauses.registry(*specs),
         environment,
         suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
-        specs=tuple(map(_from_outside, clauses.outside(specs))),
+        specs=tuple(map(_from_outside, outside(specs))),
         selected=selected,
         **more,
     )
 
 
-def _from_outside(name: str) -> SpecFromOutside:
+def _from_outside(home: Home) -> SpecFromOutside:
     from conformance.report.model import SpecFromOutside
 
-    home, own = find(name), [clause for clause in clauses.registry(name).values() if clause.spec == name]
-    return SpecFromOutside(name, home.distribution, home.version, clauses.digest_of(own))
+    own = [clause for clause in clauses.registry(home.name).values() if clause.spec == home.name]
+    return SpecFromOutside(home.name, home.distribution, home.version, clauses.digest_of(own))
 
 
 def environment_of(backend: str, device: str, ranks: Sequence[int]) -> dict[str, Any]:

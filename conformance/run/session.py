@@ -73,7 +73,7 @@ class Session:
         Raises:
             UsageError: an option cannot be used.
         """
-        self.options = options.checked(clauses.specs())
+        self.options = options.checked()
         self._given = forkserver
         self.forkserver = forkserver or Forkserver(emulated_library(self.options.device))
         self.cluster = cluster

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from conformance.prove.implementations import Implementation, read
+from conformance.core.homes import ours
+from conformance.prove.implementations import Implementation, of_home, read
 
 TESTS = Path(__file__).parent.parent
 
 
 def planted() -> list[Implementation]:
-    """Every planted bug, in the order of files and lines."""
-    return [found for found in _implementations("planted") if found.breaks]
+    """Every planted bug, in the order of files and lines: those of the house, then those beside a specification."""
+    return _implementations("planted")
 
 
 def correct() -> list[Implementation]:
     """Every correct implementation."""
-    return [found for found in _implementations("correct") if not found.breaks]
+    return _implementations("correct")
 
 
 def of_the_contract() -> list[Implementation]:
@@ -25,6 +25,8 @@ def of_the_contract() -> list[Implementation]:
     return [one for one in (*planted(), *correct()) if one.spec == "Function" and not one.engine]
 
 
-def _implementations(folder: str) -> Iterator[Implementation]:
-    for file in sorted((TESTS / folder).glob("[!_]*.py")):
-        yield from read(file, f"tests.{folder}.{file.stem}", folder == "planted")
+def _implementations(kind: str) -> list[Implementation]:
+    files, is_bug = sorted((TESTS / kind).glob("[!_]*.py")), kind == "planted"
+    found = [one for file in files for one in read(file, f"tests.{kind}.{file.stem}", is_bug)]
+    own = [one for home in ours().values() for one in of_home(home, kind)]
+    return [*(one for one in found if bool(one.breaks) == is_bug), *own]

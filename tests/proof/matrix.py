@@ -83,7 +83,7 @@ def _concerns(item: PlannedTest, implementation: Implementation) -> bool:
 def settings_of(implementation: Implementation, *path: str) -> Settings:
     """Ranks find the project first; an engine bug is planted before anything else happens there."""
     setup = (implementation.reference,) if implementation.engine else ()
-    options = RunOptions(device=implementation.device).checked(())
+    options = RunOptions(device=implementation.device).checked()
     return Settings(options.backend, options.device, TIMEOUT, (*path, os.getcwd()), setup)
 
 

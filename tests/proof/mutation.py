@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from conformance.core import catalog, clauses
+from conformance.core.homes import ours
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import PlannedTest, plan
 from conformance.emulated import DEVICE
-from conformance.prove.mutants import Mutant, mutants
+from conformance.prove.mutants import Mutant, mutants, put
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
 from conformance.run.emulation import emulated_library
@@ -49,7 +50,8 @@ class Fate:
 
 def all_mutants() -> list[Mutant]:
     """The mutants of every module of the reference that holds more than documentation."""
-    files = sorted(file for file in SPEC_IMPL.glob("*.py") if file.stem not in {"__init__", "function"})
+    files = [file for file in sorted(SPEC_IMPL.glob("*.py")) if file.stem not in {"__init__", "function"}]
+    files += [home.folder / home.reference for home in ours().values()]
     return [mutant for file in files for mutant in mutants(file)]
 
 
@@ -81,13 +83,14 @@ def items_for() -> Callable[[Mutant], list[PlannedTest]]:
 
 def _users(mutant: Mutant, homes: Mapping[str, Sequence[str]]) -> list[str]:
     """The classes that a shared module works for, by its function or as a whole; only the separate forms do it all."""
-    imported = {home: set(re.findall(r"\w+", _imports(SPEC_IMPL / f"{home}.py"))) for home in homes}
+    imported = {home: set(re.findall(r"\w+", _imports(home))) for home in homes}
     by_function = [home for home, names in imported.items() if mutant.function.partition(".")[0] in names]
     by_module = [home for home, names in imported.items() if mutant.module in names]
     return [name for home in by_function or by_module for name in homes[home] if name.endswith("Separate")]
 
 
-def _imports(file: Path) -> str:
+def _imports(home: str) -> str:
+    (file,) = (file for file in (SPEC_IMPL / f"{home}.py", SPEC_IMPL / home / "__init__.py") if file.exists())
     lines = file.read_text(encoding="utf-8").splitlines()
     return "\n".join(line.replace("spec_impl.", "") for line in lines if line.startswith(("import", "from spec_impl")))
 
@@ -121,11 +124,7 @@ def tasks(wanted: Sequence[Mutant]) -> list[Callable[[Forkserver], Fate]]:
 
 def _fate(mutant: Mutant, items: Sequence[PlannedTest], forkserver: Forkserver) -> Fate:
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        home = Path(folder) / "spec_impl"
-        home.mkdir()
-        # All other modules are found where they are, and need not be compiled again.
-        (home / "__init__.py").write_text(f"__path__.append({str(SPEC_IMPL)!r})\n", encoding="utf-8")
-        (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
+        put(mutant, ".".join(mutant.file.parent.relative_to(SPEC_IMPL.parent).parts), Path(folder))
         killer = _killer(forkserver, "cpu", folder, items)
         if not killer and DEVICES_APART in mutant.source:
             with closing(Forkserver(emulated_library(DEVICE))) as other:  # ranks of the CPU are to have no accelerator
@@ -146,7 +145,7 @@ def _of_specs(items: Sequence[PlannedTest]) -> list[PlannedTest]:
 
 
 def _killer(forkserver: Forkserver, device: str, folder: str, items: Sequence[PlannedTest]) -> str:
-    options = RunOptions(device=device).checked(())
+    options = RunOptions(device=device).checked()
     pool = Hasty(forkserver, Settings(options.backend, options.device, TIMEOUT, (folder,)))
     try:
         return next((outcome.nodeid for outcome in outcomes_of(pool, items) if outcome.outcome in BROKEN), "")

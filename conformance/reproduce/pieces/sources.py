@@ -12,11 +12,15 @@ from conformance.reproduce.pieces.embedded import PACKAGES, SOURCES
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """An importer of the sources below."""
+    """An importer of the sources below, of packages whose names begin in one of these ways."""
+
+    def __init__(self, *beginnings: str) -> None:
+        """Take the beginnings."""
+        self.beginnings = beginnings
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Called for every import; only what the script carries is found here."""
-        if name not in SOURCES:
+        if name not in SOURCES or not name.startswith(self.beginnings):
             return None
         return importlib.util.spec_from_loader(name, self, is_package=name in PACKAGES)
 
