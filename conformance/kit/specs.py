@@ -71,11 +71,6 @@ def _towhee_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]
         yield label, (tensor, Launch(size, rank))
 
 
-def _viewless_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    yield "view", (random((4, 3), 400 + rank).view(3, 4), True)
-    yield "transposed", (random((2, 3), 410 + rank).t(), True)
-
-
 def _nested_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     named = {"a": random((2, 3), 500 + rank), "b": random((4,), 510 + rank)}
     yield "a dict, a list, a number", (named, [random((2, 3), 520 + rank), random((4,), 530 + rank)], -1.5)
@@ -141,7 +136,6 @@ HOUSE = {
     "AllGatherGradAutograd": Specification(_gather_inputs, gathers=True, gradient="spec", result="tuple"),
     "AllGather": Specification(_towhee_inputs, gathers=True, gradient="spec", result="joined"),
     "Collective": Specification(gathers=True, gradient="spec", typed=True),
-    "MakeViewlessTensor": Specification(_viewless_inputs),
     "NestedIOFunction": Specification(_nested_inputs, make=nested_product),
 }
 

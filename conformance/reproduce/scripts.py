@@ -35,10 +35,6 @@ GATHERED = {
     "AllGatherGradAutograd.backward.sum": "gathered",
     "AllGather.backward.local-slice": "gathered_slice",
 }
-#: By spec: sample arguments as the suite makes them, in a line of Python.
-SAMPLES = {
-    "MakeViewlessTensor": "[(torch.randn(4, 3, dtype=torch.float64, requires_grad=True).view(3, 4), True)]",
-}
 #: What every script promises.
 STATUSES = (
     "it prints what is wrong and exits with status 1 while the bug is there, with 0 once it is fixed, and with 2 if it "
@@ -194,10 +190,8 @@ def _samples(item: PlannedTest) -> tuple[list[str], str] | None:
         module, _, name = item.subject.inputs.partition(":")
         root = name.partition(".")[0]
         return [f"from {module} import {root}"], f"{name}()"
-    for home in homes([item.spec]):
-        if sample := facts_in(home.folder, home.name).get("sample"):
-            return [], f"[{sample}]"
-    return ([], SAMPLES[item.spec]) if item.spec in SAMPLES else None
+    facts = [facts_in(home.folder, home.name) for home in homes([item.spec])]
+    return next((([], f"[{page['sample']}]") for page in facts if "sample" in page), None)
 
 
 def _is_class(module: str, name: str) -> bool:
