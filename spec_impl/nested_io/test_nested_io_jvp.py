@@ -10,9 +10,9 @@ from torch.autograd import forward_ad
 from conformance.kit import expect
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.nested import expect_nested, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
+from spec_impl.nested_io.nested import expect_nested, tensors_in, written
 
 FORWARD_MODE = "it offers no jvp_extended to a subclass, and PyTorch's own class no way to nest tangents"
 

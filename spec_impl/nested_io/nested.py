@@ -45,7 +45,7 @@ def written(
         members |= {"forward_extended": staticmethod(forward)} if forward else {}
         members |= {"backward_extended": staticmethod(backward)} if backward else {}
         members |= {"jvp_extended": staticmethod(jvp)} if jvp else {}
-        return type("Written", (base,), members).apply  # type: ignore[attr-defined, no-any-return]
+        return type("Written", (base,), members).apply  # type: ignore[attr-defined]
 
     def forward_extended(self: Any, *args: Any) -> Any:
         assert forward is not None

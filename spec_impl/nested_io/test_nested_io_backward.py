@@ -10,9 +10,9 @@ from torch.autograd.gradcheck import GradcheckError
 from conformance.kit import expect
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
-from conformance.kit.nested import Pair, expect_nested, mapped, nestings, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
+from spec_impl.nested_io.nested import Pair, expect_nested, mapped, nestings, tensors_in, written
 
 
 @clause("NestedIOFunction.backward.nested")

@@ -9,9 +9,9 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.marks import cases, clause
-from conformance.kit.nested import Pair, expect_nested, mapped, nestings, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
+from spec_impl.nested_io.nested import Pair, expect_nested, mapped, nestings, tensors_in, written
 
 
 @clause("NestedIOFunction.forward.nested")
