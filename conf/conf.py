@@ -78,7 +78,9 @@ autoapi_ignore = [
     if ".".join(path.relative_to(ROOT / "conformance").with_suffix("").parts).removesuffix("__init__").removesuffix(".")
     not in _PUBLIC | _PACKAGES
 ]
-autoapi_ignore += [f"*/{path.relative_to(ROOT)}" for path in ROOT.glob("spec_impl/*/[!_]*.py")]  # all but the reference
+autoapi_ignore += [
+    f"*/{path.relative_to(ROOT)}" for path in ROOT.glob("spec_impl/*/*.py") if path.name != "__init__.py"
+]  # all but the reference
 suppress_warnings = ["autoapi.python_import_resolution"]  # the modules left out above
 napoleon_use_ivar = True
 napoleon_numpy_docstring = False

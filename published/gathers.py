@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit.specs import Launch, apply
+from conformance.kit.specs import apply
+from spec_impl.towhee.spec import Launch
 
 
 def bound(prepare: Callable[[torch.Tensor], tuple[Any, ...]]) -> Callable[..., Any]:

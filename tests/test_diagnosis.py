@@ -46,7 +46,7 @@ def pool() -> Iterator[Pool]:
 @pytest.mark.parametrize("name", GATHERS)
 def test_a_gather_that_is_wrong_is_named_as_what_it_does(pool: Pool, name: str) -> None:
     function, size, said = GATHERS[name]
-    reference = f"tests.planted.all_gather_grad:{name}"
+    reference = f"spec_impl.ksuit.planted:{name}"
     test = TESTS[function]
     outcome = pool.run(PlannedTest(test, SubjectRef(reference, SPEC, None, reference), size, True, test.cases[0]))
     assert outcome.outcome == "fail", outcome.message

@@ -13,15 +13,16 @@ import pytest
 
 import conformance
 from conformance.core import catalog, clauses
+from conformance.core.homes import find
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.reproduce.assemble import assembled
 from conformance.reproduce.scripts import gather_script
-from conformance.reproduce.whole import FACE, PACKAGES, embedded, whole_script
+from conformance.reproduce.whole import FACE, embedded, whole_script
 from tests.faults.command import run
 from tests.proof.scripts import Alone
 
 BUGS = Path(__file__).parent / "reproduced"
-GATHER_SUM = "AllGatherGradAutograd.backward.sum"
+GATHER = find("AllGatherGradAutograd")
 #: By bug: the clause it breaks, and whether a few lines are enough to show it.
 EXPECTED = {
     "Doubled": ("Function.backward.gradient", True),
@@ -139,13 +140,13 @@ def shows_the_sum(status: int, said: str, size: int) -> None:
 def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path):
     """As a stranger runs it: a command, whose ranks are started and not forked."""
     path = tmp_path / "gather.py"
-    path.write_text(gather_script(GATHER_SUM, 2, "bugs:Gather"))
+    path.write_text(gather_script(GATHER, 2, "bugs:Gather"))
     shows_the_sum(*script(path), 2)
     assert script(path, FIXED="1")[0] == 0
 
 
 def test_a_gather_is_shown_on_three_ranks(broken, mended):
-    text = gather_script(GATHER_SUM, 3, "bugs:Gather")
+    text = gather_script(GATHER, 3, "bugs:Gather")
     shows_the_sum(*broken.run(text), 3)
     assert mended.run(text)[0] == 0
 
@@ -185,14 +186,16 @@ def test_a_clause_of_the_engine_runs_out_of_a_script(mended):
 def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(mended):
     """A module that reads its own file, or that finds others by their names alone, cannot."""
     carried: dict[str, str] = {}
+    packages: set[str] = set()
     for test in {test.file: test for test in TESTS.values()}.values():
         names: dict[str, dict[str, str]] = {}
         subject = SubjectRef("bugs:Gather", clauses.registry()[test.clause].spec)
         exec(embedded(PlannedTest(test, subject, 1, False, test.cases[0])), names)
         carried |= names["SOURCES"]
-    given = f"PACKAGES, SOURCES = {PACKAGES!r}, {carried!r}"
+        packages |= {*names["PACKAGES"]}
+    given = f"PACKAGES, SOURCES = {packages!r}, {carried!r}"
     loader = assembled("sources", {"embedded": given})
-    tried = f'sys.meta_path.insert(0, Sources(""))\nfor name in {sorted(carried)!r}:\n    __import__(name)\n'
+    tried = f"sys.meta_path.insert(0, Sources())\nfor name in {sorted(carried)!r}:\n    __import__(name)\n"
     status, said = mended.run(loader + tried)
     assert status == 0, said
 

@@ -15,8 +15,8 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
 #: How the names of the suite's own files begin; in a script that carries them, those of their modules.
 _SUITE = (lambda: None).__code__.co_filename.rpartition("core")[0]
-#: What is in the folders of our specifications but the subjects: the reference, planted bugs and what is correct.
-_TESTS = re.compile(r"\bspec_impl[/\\.]\w+[/\\.](?!__init__|planted|correct)\w+(?:\.py|>)$")
+#: What is in the folders of our specifications but the subjects: the reference, planted bugs and what is right.
+_TESTS = re.compile(r"\bspec_impl[/\\.]\w+[/\\.](?!_|planted|correct)\w+(?:\.py|>)$")
 #: Where PyTorch's own files are, whatever the environment.
 _TORCH = re.compile(r"[/\\](?:site-packages|dist-packages|pytorch)[/\\]torch[/\\]")
 

@@ -34,7 +34,7 @@ OURS = "__init__.py"
 
 
 #: What every spec rests on has no folder: it is stated in the modules of ``spec_impl`` and tested by the suite.
-HOUSE = ("Function", "Collective", "AllGatherGradAutograd", "AllGather")
+HOUSE = ("Function", "Collective")
 
 
 class NoSuchSpec(UsageError):

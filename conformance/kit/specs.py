@@ -41,14 +41,6 @@ class Specification:
     make: Callable[[Any], Any] = lambda function: function
 
 
-@dataclass(frozen=True)
-class Launch:
-    """The second argument of towhee's AllGather."""
-
-    world_size: int
-    local_rank: int
-
-
 def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """A seeded tensor that requires grad: the same on every machine and in every process."""
     generator = torch.Generator().manual_seed(seed)
@@ -60,22 +52,9 @@ def apply(function: Any, *args: Any) -> Any:
     return function.apply(*args) if isinstance(function, type) else function(*args)  # type: ignore[attr-defined]
 
 
-def _gather_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    yield "matrix", (random((2, 3), 100 + rank),)
-    if size == 1:  # with more ranks the specs' own tests bring every shape
-        yield "vector", (random((4,), 200 + rank),)
-
-
-def _towhee_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for label, (tensor,) in _gather_inputs(rank, size):
-        yield label, (tensor, Launch(size, rank))
-
-
 #: Of the specs without a folder.
 HOUSE = {
     "Function": Specification(),
-    "AllGatherGradAutograd": Specification(_gather_inputs, gathers=True, gradient="spec", result="tuple"),
-    "AllGather": Specification(_towhee_inputs, gathers=True, gradient="spec", result="joined"),
     "Collective": Specification(gathers=True, gradient="spec", typed=True),
 }
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.core.homes import facts_in, homes, outside
+from conformance.core.homes import Home, facts_in, homes, outside
 from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.output import visible
 from conformance.core.plan import PlannedTest
@@ -30,11 +30,6 @@ from conformance.reproduce.whole import whole_script
 PATIENCE = 120.0
 #: How much of a subject's name goes into that of its script, which may have 255 with clause and number (bytes).
 LONGEST_NAME = 120
-#: By clause: the piece that says what the gradient of a gather must be.
-GATHERED = {
-    "AllGatherGradAutograd.backward.sum": "gathered",
-    "AllGather.backward.local-slice": "gathered_slice",
-}
 #: What every script promises.
 STATUSES = (
     "it prints what is wrong and exits with status 1 while the bug is there, with 0 once it is fixed, and with 2 if it "
@@ -148,8 +143,9 @@ def _short(wanted: Wanted) -> str:
     module, _, name = item.subject.reference.partition(":")
     if not _is_class(module, name):
         return ""
-    if clause in GATHERED:
-        return gather_script(clause, item.size, item.subject.reference)
+    for home in homes([item.spec]):
+        if facts_in(home.folder, home.name).get("script") == clause:
+            return gather_script(home, item.size, item.subject.reference)
     samples = _samples(item)
     if not samples or not (PIECES / f"{_piece(clause)}.py").is_file():
         return ""
@@ -164,11 +160,10 @@ def single_script(clause: str, reference: str, own_imports: Sequence[str], sampl
     return assembled(_piece(clause), {"subject": "\n".join(lines)})
 
 
-def gather_script(clause: str, size: int, reference: str) -> str:
-    """Return the short script for the gradient of a gather, which starts its own ranks."""
+def gather_script(home: Home, size: int, reference: str) -> str:
+    """Return the short script for the gradient of a gather, which starts its own ranks: ``script.py`` of the spec."""
     module, _, name = reference.partition(":")
-    file = PIECES / f"{GATHERED[clause]}.py"
-    entries = file.read_text("utf-8").partition("SIZE = 2\n")[2]
+    entries = (home.folder / "script.py").read_text("utf-8").partition("SIZE = 2\n")[2]
     imports = "import types\n\n" if "types." in entries else ""
     given = {"subject": f"from {module} import {name} as Function", "gathered": f"{imports}SIZE = {size}\n{entries}"}
     return assembled("gather", given)

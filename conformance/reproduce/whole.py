@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from conformance.core.homes import OURS, SPEC, homes, ours
+from conformance.core.homes import OURS, SPEC, homes
 from conformance.core.plan import PlannedTest
 from conformance.reproduce.assemble import assembled
 
@@ -20,7 +20,6 @@ PACKAGES = (
     "conformance.suite",
     "published",
     "spec_impl",
-    *(home.package for home in ours().values()),
 )
 ALWAYS = (
     "conformance.kit.loading",
@@ -99,7 +98,7 @@ def embedded(planned: PlannedTest) -> str:
     for home in homes([planned.spec]):
         package, own = home.package, f"{home.package}.{SPEC}"
         if _file(own).is_file():
-            names += [package, own, *_needed(_file(package)), *_needed(_file(own))]
+            names += [own, *_needed(_file(own))]
         else:
             names += [name for file in sorted(home.folder.glob("*.py")) for name in _needed(file)]
     for always in ALWAYS:
@@ -110,7 +109,10 @@ def embedded(planned: PlannedTest) -> str:
     if own.startswith("published."):  # an adapter of ours
         names += [own, *_needed(_file(own))]
     given = {"conformance": FACE, "conformance.core.homes": HOMES.format(spec=SPEC, package=package)}
-    head = f"PACKAGES = {PACKAGES!r}\nSOURCES = dict.fromkeys(PACKAGES, '') | {given!r}\n"
+    names += [parent for name in names if (parent := name.rpartition(".")[0]).startswith("spec_impl.")]
+    names += [name for package in names if _file(package).name == OURS for name in _needed(_file(package))]
+    packages = (*PACKAGES, *dict.fromkeys(name for name in names if _file(name).name == OURS))
+    head = f"PACKAGES = {packages!r}\nSOURCES = dict.fromkeys(PACKAGES, '') | {given!r}\n"
     return head + "".join(_quoted(name) for name in dict.fromkeys(names) if name not in given)
 
 

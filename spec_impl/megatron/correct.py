@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-SPEC = "MakeViewlessTensor"
-
 
 def _through_data(inp, requires_grad):
     out = torch.empty((1,), dtype=inp.dtype, device=inp.device, requires_grad=requires_grad)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-SPEC = "MakeViewlessTensor"
-
 
 class _Right(Function):
     @staticmethod

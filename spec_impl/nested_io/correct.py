@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-SPEC = "NestedIOFunction"
-
 
 def _walk(value, path, tensor, plain):
     """Rebuild a nested value from the inside out."""

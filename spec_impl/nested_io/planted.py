@@ -7,8 +7,6 @@ import torch
 from spec_impl.nested_io import NestedIOFunction, NestedIOFunctionSeparate
 from spec_impl.nesting import align, flatten, unflatten
 
-SPEC = "NestedIOFunction"
-
 
 def _same(parts):
     return parts

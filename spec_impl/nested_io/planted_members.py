@@ -7,8 +7,6 @@ import torch
 from spec_impl.nested_io import NestedIOFunction, NestedIOFunctionSeparate
 from spec_impl.nesting import flatten, unflatten
 
-SPEC = "NestedIOFunction"
-
 
 class ApplyTakesOneArgument(NestedIOFunction):
     """apply hands its arguments on as one tuple.

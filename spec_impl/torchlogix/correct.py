@@ -6,8 +6,6 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-SPEC = "GradFactor"
-
 
 class AsPublished(Function):
     """Returns the very input, and keeps the factor on ctx."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-SPEC = "GradFactor"
-
 
 class _Right(Function):
     @staticmethod

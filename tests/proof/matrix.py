@@ -114,7 +114,7 @@ def held_quickly(pool: Hasty, implementation: Implementation) -> Row:
 
 
 def _broken_beside(implementation: Implementation) -> set[str]:
-    """The clauses that bugs break in the module of planted bugs that has the name of a right one's module."""
+    """The clauses that bugs break in the module of the same name as a right one's, or beside it."""
     return _broken_by_module().get(_module(implementation), set())
 
 
@@ -127,7 +127,9 @@ def _broken_by_module() -> dict[str, set[str]]:
 
 
 def _module(implementation: Implementation) -> str:
-    return implementation.reference.partition(":")[0].rpartition(".")[2]
+    """The name of its module; beside a specification, that of the folder."""
+    package, _, module = implementation.reference.partition(":")[0].rpartition(".")
+    return package if package.startswith("spec_impl.") else module
 
 
 def until_broken(pool: Hasty, items: Sequence[PlannedTest], before: Sequence[TestOutcome]) -> list[TestOutcome]:

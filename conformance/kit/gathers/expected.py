@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from conformance.kit.deviations import Deviation, NotApplicable, Unfit, need
 from conformance.kit.gathers.mistakes import Table, added_up, entry_mistakes, gradient_mistakes
 from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.results import misshaped
-from conformance.kit.specs import Launch
+from conformance.kit.specs import random
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -51,32 +50,11 @@ def carries(world: World, dtype: torch.dtype) -> None:
         raise NotApplicable(f"the backend {world.backend} carries no {name}: {error}") from error
 
 
-def launch(world: World) -> Launch:
-    """The second argument of towhee's AllGather."""
-    return Launch(world.size, world.rank)
-
-
-#: Why a clause about args is not applicable to a class behind an adapter.
-NOT_HANDED = "the class does not receive args: its adapter drops them"
-
-
-def gets_args(subject: Subject, world: World) -> bool:
-    """Whether the class, or a plain callable in its place, receives args unchanged."""
-    if subject.call is None:
-        return True
-    args = launch(world)
-    given: list[Any] = []
-
-    def noting(*values: Any) -> Any:
-        given.extend(values)
-        raise StopIteration
-
-    class Noting(torch.autograd.Function):
-        apply = staticmethod(noting)
-
-    with contextlib.suppress(Exception):  # an adapter may do more than call the class
-        subject.call(Noting if subject.function else noting, torch.ones(2, 3, device=world.device), args)
-    return any(value is args for value in given)
+def samples(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield a matrix, and a vector on one rank: in larger worlds the tests of a gather bring every shape."""
+    yield "matrix", (random((2, 3), 100 + rank),)
+    if size == 1:
+        yield "vector", (random((4,), 200 + rank),)
 
 
 def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:

@@ -14,7 +14,6 @@ from conformance.kit.gathers.expected import (
     expect_nothing_more_kept,
     gradient,
     held,
-    launch,
 )
 from conformance.kit.gathers.mistakes import Table, slice_mistakes
 from conformance.kit.marks import cases, clause, ranks
@@ -22,6 +21,7 @@ from conformance.kit.results import assembled
 from conformance.kit.subject import Subject
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS
 from conformance.kit.world import World
+from spec_impl.towhee.spec import launch
 
 
 def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:

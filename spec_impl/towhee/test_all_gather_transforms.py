@@ -10,11 +10,12 @@ from torch.autograd import forward_ad
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable
-from conformance.kit.gathers.expected import cotangents, gradient, held, launch, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.expected import cotangents, gradient, held, need_jvp, need_transforms, need_vmap
 from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
+from spec_impl.towhee.spec import launch
 
 
 def _gather(subject: Subject, world: World) -> Callable[[torch.Tensor], Any]:

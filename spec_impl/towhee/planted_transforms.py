@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from tests.correct._gathers import joined
-from tests.correct.all_gather import CombinedWithJvp, SeparateForm
-
-SPEC = "AllGather"
+from spec_impl.ksuit._by_hand import joined
+from spec_impl.towhee.correct import CombinedWithJvp, SeparateForm
 
 
 class OwnTangentAlone(CombinedWithJvp):

@@ -9,16 +9,16 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gathers.expected import LAYOUTS, NOT_HANDED, carries, gets_args, held, launch, same_bits
+from conformance.kit.gathers.expected import LAYOUTS, carries, held, same_bits
 from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.observation import collectives
 from conformance.kit.observation.looks import function_classes
 from conformance.kit.observation.witnessing import witnessing
-from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import address
 from conformance.kit.world import World
+from spec_impl.towhee.spec import NOT_HANDED, Launch, gets_args, launch
 
 
 def _expect_joined(world: World, actual: Any, tensors: list[torch.Tensor], what: str = "") -> None:

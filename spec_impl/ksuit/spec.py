@@ -1,0 +1,8 @@
+"""How AllGatherGradAutograd is called; imported only where its tests run."""
+
+from __future__ import annotations
+
+from conformance.kit.gathers.expected import samples
+from conformance.kit.specs import Specification
+
+specification = Specification(samples, gathers=True, gradient="spec", result="tuple")
