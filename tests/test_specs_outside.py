@@ -15,6 +15,7 @@ from conformance.cli.beginning import begin
 from conformance.core import catalog, clauses, homes
 from conformance.core.errors import UsageError
 from conformance.core.homes import find
+from conformance.prove.mutants import mutants, put
 from tests import warm
 from tests.outside import install
 
@@ -285,3 +286,18 @@ def test_a_plain_assertion_in_a_test_breaks_the_clause_and_one_in_the_subject_is
         )
     )
     assert "ERROR  GatedSum.forward.closed" in started(tmp_path / "site", "conformance", *words).stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "subject"), [("GatedSum", "gated_sum_spec.reference"), ("GradFactor", "spec_impl.torchlogix")]
+)
+def test_a_mutant_finds_all_else_where_it_is(here, tmp_path, spec, subject):
+    """Else no mutant survives: a rank fails before it runs a test."""
+    home = find(spec)
+    put(next(mutants(home.folder / home.reference)), home.package, tmp_path)
+    code = f"import sys; from conformance.kit.loading import resolve; r = resolve('{subject}:{spec}', '{spec}', None)\n"
+    code += f"print(sys.modules['{subject}'].__file__)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, here)))}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path,
+                          capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
+    assert done.stdout.startswith(str(tmp_path)), done.stderr

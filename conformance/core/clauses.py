@@ -56,7 +56,7 @@ def _registry(*others: Home) -> Mapping[str, Clause]:
 
 @cache
 def _ours() -> tuple[Clause, ...]:
-    return read(spec_impl(), "", "*.py", f"*/{OURS}")
+    return read(spec_impl()[0], "", "*.py", f"*/{OURS}")
 
 
 def _of_home(home: Home) -> tuple[Clause, ...]:

@@ -69,19 +69,19 @@ class Home:
         return f"{self.distribution} {self.version}"
 
 
-def spec_impl() -> Path:
-    """Return the folder of the package ``spec_impl``."""
+def spec_impl() -> tuple[Path, ...]:
+    """Return the folder of the package ``spec_impl``, after that of its mutant, if there is one."""
     spec = importlib.util.find_spec("spec_impl")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("the package spec_impl, which holds the clauses, is not installed")
-    return Path(next(iter(spec.submodule_search_locations)))
+    return tuple(map(Path, spec.submodule_search_locations))
 
 
 @cache
 def ours() -> Mapping[str, Home]:
     """Return the specifications of this project that are folders, by name."""
     found = {}
-    for folder in (file.parent for file in sorted(spec_impl().glob(f"*/{SPEC}.py"))):
+    for folder in (file.parent for place in spec_impl() for file in sorted(place.glob(f"*/{SPEC}.py"))):
         name = (folder / OURS).read_text("utf-8").partition('\nSPEC = "')[2].partition('"')[0]
         found[name] = Home(name, f"spec_impl.{folder.name}", folder, reference=OURS)
     return found
@@ -178,7 +178,8 @@ def _folder(package: str) -> Path | None:
             found = PathFinder.find_spec(whole, found.submodule_search_locations)
     except (ImportError, ValueError):
         return None
-    return next((Path(place) for place in (found and found.submodule_search_locations) or ()), None)
+    places = [Path(place) for place in (found and found.submodule_search_locations) or ()]
+    return next((place for place in places if (place / f"{SPEC}.py").is_file()), places[0] if places else None)
 
 
 def facts_in(folder: Path, where: str) -> Mapping[str, Any]:
