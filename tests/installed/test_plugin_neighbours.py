@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests import warm
 from tests.modules import module
 
 #: Where conf/requirements-plugins.txt is installed; nothing there is found by this project's own pytest runs.
@@ -61,10 +62,7 @@ def run_pytest(folder: Path, neighbour: str, *words: str) -> subprocess.Complete
     arguments = [word for name in chosen for word in NEIGHBOURS[name]]
     arguments += [word for name in NEIGHBOURS if name not in chosen for word in ("-p", f"no:{name}")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(PLUGINS)])}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments, *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    return warm.run("-m", "pytest", "-q", *arguments, *words, cwd=folder, env=environment)
 
 
 @pytest.fixture(scope="module", autouse=True)
