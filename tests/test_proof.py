@@ -57,8 +57,8 @@ def test_a_bug_that_its_own_clause_does_not_notice_is_asked_everything():
 
 
 def test_a_right_class_is_asked_what_the_bugs_of_its_kind_break():
-    asked, _ = quick("tests.correct.grad_factor:" + _names("grad_factor")[0])
-    beside = {one.breaks for one in ALL.values() if one.reference.startswith("tests.planted.grad_factor:")}
+    asked, _ = quick("tests.correct.vmap:" + _names("vmap")[0])
+    beside = {one.breaks for one in ALL.values() if one.reference.startswith("tests.planted.vmap:")}
     assert asked.clauses == beside
 
 
