@@ -15,6 +15,7 @@ from conformance.cli.beginning import begin
 from conformance.core import catalog, clauses, homes
 from conformance.core.errors import UsageError
 from conformance.core.homes import find
+from conformance.prove import proving
 from conformance.prove.mutants import mutants, put
 from tests import warm
 from tests.outside import install
@@ -252,8 +253,6 @@ def test_what_is_no_name_of_a_class_begins_nothing(tmp_path, name):
 
 
 def test_a_bug_that_kills_nothing_and_a_clause_that_nothing_kills_are_problems(tmp_path, monkeypatch, capsys):
-    from conformance.prove import proving
-
     folder = install(tmp_path / "site")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.setattr(proving, "_mutated", lambda proof: None)
@@ -301,3 +300,10 @@ def test_a_mutant_finds_all_else_where_it_is(here, tmp_path, spec, subject):
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path,
                           capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
     assert done.stdout.startswith(str(tmp_path)), done.stderr
+
+
+def test_a_mutant_is_held_against_every_form_of_the_reference(monkeypatch):
+    asked = []
+    monkeypatch.setattr(proving._Proof, "killer", lambda proof, subject, *_, **__: asked.append(subject.reference))
+    proving._mutated(proving._Proof(find("GradFactor"), None))
+    assert {*asked} == {"spec_impl.torchlogix:GradFactor", "spec_impl.torchlogix:GradFactorSeparate"}

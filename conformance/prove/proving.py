@@ -102,16 +102,15 @@ def _accused(proof: _Proof, right: Sequence[SubjectRef]) -> Iterator[str]:
 
 def _mutated(proof: _Proof) -> None:
     """Change the reference in one small way after the other, and say what no test noticed."""
-    file, (subject, *_) = proof.home.folder / proof.home.reference, reference_subjects(proof.home.name)
-    every = list(mutants(file))
-    survivors = [mutant for mutant in every if not _noticed(proof, mutant, subject)]
+    every, forms = list(mutants(proof.home.folder / proof.home.reference)), reference_subjects(proof.home.name)
+    survivors = [mutant for mutant in every if not _noticed(proof, mutant, forms)]
     say(f"mutants  {len(every) - len(survivors)} of {len(every)} are noticed")
     for mutant in survivors:
         say(f"         survives: {mutant.name}")
 
 
-def _noticed(proof: _Proof, mutant: Mutant, subject: SubjectRef) -> bool:
-    """Whether a test breaks where the reference is a mutant; all other modules are found where they are."""
+def _noticed(proof: _Proof, mutant: Mutant, forms: Sequence[SubjectRef]) -> bool:
+    """Whether a test breaks if the reference is a mutant, in one of its forms; all else is found where it is."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         put(mutant, proof.home.package, Path(folder))
-        return bool(proof.killer(subject, folder))
+        return any(proof.killer(form, folder) for form in forms)
