@@ -55,7 +55,7 @@ def text_of(error: BaseException) -> str:
 
 
 def name_of(error: BaseException) -> str:
-    """Return the name of an exception's class, even if its metaclass raises when asked."""
+    """Return the name of an exception's class, even if its metaclass raises."""
     return str(type.__dict__["__name__"].__get__(type(error)))
 
 
@@ -70,7 +70,7 @@ def told(error: BaseException) -> str:
 
 
 def is_mistake_of_the_suite(error: BaseException) -> bool:
-    """Whether a line of the suite itself made a mistake that no subject can make for it, such as a name that is none.
+    """Whether a line of the suite itself made a mistake that cannot be the subject's, such as a NameError.
 
     >>> is_mistake_of_the_suite(NameError("never raised"))
     False
@@ -82,7 +82,7 @@ def is_mistake_of_the_suite(error: BaseException) -> bool:
 
 
 def is_misfit(error: BaseException) -> bool:
-    """Whether a tensor operation refused the shapes that it got: nobody raised that on purpose.
+    """Whether a tensor operation raised for shapes that do not fit, which is not a deliberate refusal.
 
     >>> is_misfit(RuntimeError("The size of tensor a (3) must match the size of tensor b (2)"))
     False

@@ -101,7 +101,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
 
     Raises:
         Deviation: it is not.
-        NotApplicable: forward refuses that sample, or the gradient need not be a derivative there.
+        NotApplicable: forward raises for that sample, or the gradient need not be a derivative there.
     """
     there, beside = probe.at(variation), probe.at(Variation(variation.of("size")))
     observed = _plain(there, variation)
@@ -109,11 +109,11 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
     need(all(bool(dense(one).isfinite().all()) for one in observed.results), "its results are not finite")
     if variation.of("size"):
         grows = any(there.sample.values[at].numel() > probe.sample.values[at].numel() for at in there.sample.active)
-        need(not grows or is_read(probe.sample, there.sample), "forward does not read what is added")
-        need(is_stable(there.sample, there.world), "its gradients jump there")
+        need(not grows or is_read(probe.sample, there.sample), "forward does not use the added elements")
+        need(is_stable(there.sample, there.world), "its gradient jumps there")
         need(not (there.draws and has_surrogate(there.sample, there.world)), "it rounds at random")
     if variation.of("number", "choice"):
-        need(_is_meant(beside, there), "it need not be meant as a derivative there")
+        need(_is_meant(beside, there), "its gradient may not be meant as a derivative there")
     if any(pick.at != WHOLE for pick in variation.of("value")):
         _expect_slopes(there, variation)
         return
@@ -124,9 +124,9 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
         told = expect_derivative(there.sample, there.world, is_derived=True, is_explained=probe.explains)
     except Deviation:
         is_hard = variation.of("number", "choice") and jumps_newly(beside.sample, there.sample, there.world)
-        need(not is_hard, "forward decides hard there, and a gradient may be that of the soft decision")
+        need(not is_hard, "forward makes a hard decision there, and its gradient may be that of a soft one")
         raise
-    need(any(told.values()), "differences cannot tell it there")
+    need(any(told.values()), "finite differences are inconclusive there")
 
 
 def _is_meant(probe: Probe, there: Probe) -> bool:
@@ -150,7 +150,7 @@ def _plain(there: Probe, variation: Variation) -> Observed:
     except RuntimeError as error:
         # At other sizes forward may take what it was not made for: an index that says nothing, parts that broadcast.
         if INVALID in str(error) and not variation.of("size"):
-            raise Deviation("backward", str(error), "gradients, since forward takes the call") from error
+            raise Deviation("backward", str(error), "gradients, since forward accepts the call") from error
         raise
 
 
@@ -185,7 +185,7 @@ def _expect_slopes(there: Probe, variation: Variation) -> None:
             f"{found.by_differences}, by differences of forward",
         )
         told += found.verdict == "agrees"
-    need(told, "differences cannot tell it there")
+    need(told, "finite differences are inconclusive there")
 
 
 def expect_same(probe: Probe, variation: Variation) -> None:
@@ -193,9 +193,10 @@ def expect_same(probe: Probe, variation: Variation) -> None:
 
     Raises:
         Deviation: they are not, beyond what rounding may do.
-        NotApplicable: forward refuses the call, or rounds more than the comparison could tell.
+        NotApplicable: forward raises, or rounds more than the comparison could detect.
     """
-    need(not (variation.of("layout", "dtype") and probe.at(variation).draws_anything), "what it draws may follow that")
+    is_drawn = variation.of("layout", "dtype") and probe.at(variation).draws_anything
+    need(not is_drawn, "the random numbers that it draws may depend on that")
     need(not (variation.of("gradient scale") and probe.draws), "it may round at random")
     actual, right = probe.go(variation), probe.equal_call(variation)
     compare(probe, variation, actual, right)
@@ -212,8 +213,8 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
     rounds = farthest(actual.results, right.results)[0] if right.results else 0.0
     lower = [torch.finfo(pick.value).eps for pick in variation.of("dtype") if pick.value.is_floating_point]
     if any(world.exchange(rounds > ROUGH)):
-        need(variation.of("layout") and not lower, "its results differ already")
-        need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results so far")
+        need(variation.of("layout") and not lower, "its results differ already, so gradients may")
+        need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results that far")
         worst = farthest(actual.results, right.results)[1]
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
@@ -278,7 +279,7 @@ def expect_tangent_at(probe: Probe, variation: Variation, layout: str) -> None:
 
     Raises:
         Deviation: they do not fit.
-        NotApplicable: forward refuses the call in forward mode.
+        NotApplicable: forward raises in forward mode.
     """
     sample, world = probe.sample_of(variation), probe.world
     arrange = LAYOUTS[layout]

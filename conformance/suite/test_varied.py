@@ -16,7 +16,7 @@ from conformance.kit.variations.axis import Variation
 @clause("Function.backward.gradient")
 @varies("size", "number", "choice", "value", "special", crossed=True)
 def test_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
-    """With other sizes, numbers, flags and signs that forward takes, the gradient is the derivative there."""
+    """For other sizes, numbers, flags and signs that forward accepts, the gradient is the derivative."""
     need_numeric(probe)
     if variation.of_the_call.picks:
         expect_same(probe, variation)
@@ -27,7 +27,7 @@ def test_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
 @clause("Function.backward.gradient")
 @varies("layout", "dtype", "parameter", crossed=True)
 def test_gradient_of_one_input_in_another_form(probe: Probe, variation: Variation) -> None:
-    """One input alone in another layout, in a lower precision or as a parameter gives the gradients of plain ones."""
+    """One input in another layout, in a lower precision or as a parameter leaves the gradients the same."""
     need_numeric(probe)
     expect_same(probe, variation)
 
@@ -36,26 +36,26 @@ def test_gradient_of_one_input_in_another_form(probe: Probe, variation: Variatio
 @varies("needs", crossed=True, together=True)
 def test_gradients_where_some_inputs_need_one(probe: Probe, variation: Variation) -> None:
     """Each input gets the same gradient whichever inputs need one, in all variations."""
-    with expect.no_error("gradients", "those that the inputs get when all need one"):
+    with expect.no_error("gradients", "the same as if all inputs needed one"):
         expect_same(probe, variation)
 
 
 @clause("Function.backward.unused-output")
 @varies("used", crossed=True, together=True)
 def test_gradients_where_some_outputs_are_used(probe: Probe, variation: Variation) -> None:
-    """Whichever outputs are used in the loss, gradients are those with zeros handed in for the others."""
-    with expect.no_error("gradients", "those with zeros handed in for the others", _none_unmet):
+    """Whichever outputs are used in the loss, gradients are the same as with zeros for the other outputs."""
+    with expect.no_error("gradients", "the same as with zeros for the other outputs", _none_unmet):
         expect_same(probe, variation)
 
 
 def _none_unmet(error: Exception) -> str:
-    return "backward does not expect None, which set_materialize_grads(False) asks for" if "None" in str(error) else ""
+    return "backward does not handle None, despite set_materialize_grads(False)" if "None" in str(error) else ""
 
 
 @clause("Function.backward.any-layout")
 @varies("gradient layout", "gradient form", crossed=True)
 def test_gradients_of_incoming_ones_in_another_form(probe: Probe, variation: Variation) -> None:
-    """One incoming gradient alone in another layout, or several that share memory, give what plain ones give."""
+    """One incoming gradient in another layout, or several that share memory, leave the gradients the same."""
     expect_same(probe, variation)
 
 
@@ -71,9 +71,9 @@ def test_gradient_grows_with_the_loss(probe: Probe, variation: Variation) -> Non
 @clause("Function.backward.any-input")
 @varies("size", "number", "choice", "needs", "used")
 def test_backward_knows_every_name(probe: Probe, variation: Variation) -> None:
-    """A backward that forward leads to knows its names, finds on ctx what it reads, and multiplies shapes that fit.
+    """If forward accepts a call, backward finds its names and attributes of ctx, and multiplies shapes that fit.
 
-    Nobody refuses a call so. With a flag or a number alone for the last: at another size, forward may broadcast.
+    Such an error is no refusal. Shapes are judged with flags and numbers only: at other sizes, forward may broadcast.
     """
     try:
         probe.go(variation)
@@ -82,14 +82,14 @@ def test_backward_knows_every_name(probe: Probe, variation: Variation) -> None:
             raise
         if isinstance(error, RuntimeError) and not (variation.of("choice", "number") and is_misfit(error)):
             raise
-        raise Deviation("backward", told(error), "gradients, since forward takes it") from error
+        raise Deviation("backward", told(error), "gradients, since forward accepts it") from error
 
 
 @clause("Function.backward.count")
 @varies("number")
 def test_backward_returns_a_value_for_a_default_too(probe: Probe, variation: Variation) -> None:
     """Backward returns a value for each argument, also if those that have a default are passed."""
-    need(probe.sample.subject.function and probe.plain.places, "a plain callable, or nothing is differentiated")
+    need(probe.sample.subject.function and probe.plain.places, "it is a plain callable, or nothing is differentiated")
     try:
         probe.go(variation)
     except RuntimeError as error:

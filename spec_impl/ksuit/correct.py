@@ -49,7 +49,7 @@ class AllReducedOneByOne(StackedAllReduce):
 
 
 class AllToAllThenSum(StackedAllReduce):
-    """Everyone sends each rank what is its, and each adds up what it got."""
+    """Every rank sends each rank its part, and each sums what it received."""
 
     @staticmethod
     @once_differentiable
@@ -169,7 +169,7 @@ class VjpForBackward(Function):
 
 
 class GradientsNotMaterialized(Function):
-    """None for what is not used, and handled."""
+    """Handles None for entries that are not used."""
 
     @staticmethod
     def forward(ctx, x):

@@ -63,7 +63,7 @@ class TimesSize(StackedAllReduce):
 
 
 class SliceTimesSize(StackedAllReduce):
-    """This rank's own gradient times the number of ranks: right where all ranks have the same loss.
+    """This rank's own gradient times the number of ranks: right if all ranks have the same loss.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -170,7 +170,7 @@ class LastRankWrong(StackedAllReduce):
 
 
 class FirstSumKept(StackedAllReduce):
-    """The sum of the first call is handed out ever after.
+    """Returns the sum of the first call forever.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -199,7 +199,7 @@ class SumInHalf(StackedAllReduce):
 
 
 class StridesIgnored(StackedAllReduce):
-    """Takes the memory of a gradient as it lies (as in pytorch 73515).
+    """Reads a gradient's memory in order, ignoring its strides (as in pytorch 73515).
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -218,7 +218,7 @@ def _as_it_lies(x: torch.Tensor) -> torch.Tensor:
 
 
 class LostUnlessContiguous(StackedAllReduce):
-    """Adds up in a copy where the gradient is not contiguous, and returns the original (as in pytorch 120386).
+    """Sums in a copy if the gradient is not contiguous, and returns the original (as in pytorch 120386).
 
     Breaks: AllGatherGradAutograd.backward.sum
     """

@@ -1,4 +1,4 @@
-"""Planted bugs: gathers that do not give every rank what every rank has."""
+"""Planted bugs: gathers whose result is not every rank's tensor on every rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spec_impl.ksuit.correct import StackedAllReduce
 
 
 def a_list(x):
-    """A list, where a tuple is promised.
+    """A list instead of a tuple.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -115,7 +115,7 @@ class ZerosAddedUp(StackedAllReduce):
 
 
 class NumbersOnly(StackedAllReduce):
-    """Whatever is not finite is made so.
+    """Replaces numbers that are not finite.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -138,7 +138,7 @@ class LastRankBlind(StackedAllReduce):
 
 
 class FirstMillionBytes(StackedAllReduce):
-    """What does not fit into a buffer of fixed size is left out.
+    """Drops elements that do not fit into a buffer of fixed size.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -152,7 +152,7 @@ class FirstMillionBytes(StackedAllReduce):
 
 
 class FirstCallKept(StackedAllReduce):
-    """What was gathered first is handed out again, shape by shape.
+    """Returns the first result again, for each shape.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -212,7 +212,7 @@ class ScalarBecomesVector(StackedAllReduce):
 
 
 class EmptyRefused(StackedAllReduce):
-    """A tensor without elements is refused.
+    """Raises an error for a tensor without elements.
 
     Breaks: AllGatherGradAutograd.forward.meta
     """
@@ -237,7 +237,7 @@ class ManyDimensionsFlattened(StackedAllReduce):
 
 
 class StridesIgnored(StackedAllReduce):
-    """Sends the memory of x as it lies (pytorch 73515).
+    """Sends the memory of x in order, ignoring its strides (pytorch 73515).
 
     Breaks: AllGatherGradAutograd.forward.any-layout
     """
@@ -267,7 +267,7 @@ class OrderOfMemory(StackedAllReduce):
 
 
 class StridedRefused(StackedAllReduce):
-    """Refuses what is not contiguous, with an error on every rank.
+    """Raises an error on every rank for a tensor that is not contiguous.
 
     Breaks: AllGatherGradAutograd.forward.any-layout
     """
@@ -322,7 +322,7 @@ class BuffersUsedAgain(StackedAllReduce):
 
 
 class Unchecked(StackedAllReduce):
-    """Gathers without a look at what the other ranks bring, as most do.
+    """Gathers without comparing shapes and dtypes between ranks, as most do.
 
     Breaks: AllGatherGradAutograd.forward.mismatch
     """
@@ -351,7 +351,7 @@ class ElementsCounted(StackedAllReduce):
 
 
 class UnclearError(StackedAllReduce):
-    """Raises on every rank, and says nothing.
+    """Raises on every rank, without a message.
 
     Breaks: AllGatherGradAutograd.forward.mismatch
     """

@@ -132,7 +132,7 @@ class LastEntryUnbatched(SeparateForm):
 
 
 class RuleLeftToPyTorch(SeparateForm):
-    """Asks for a generated rule, which cannot see through collectives.
+    """Sets generate_vmap_rule, which does not work with collectives.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -142,7 +142,7 @@ class RuleLeftToPyTorch(SeparateForm):
 
 
 class GradientsAsTheyCome(SeparateForm):
-    """backward exchanges what it is handed: gradients for each sample on one rank, one for all on another.
+    """backward exchanges its gradients as they are: one for each sample on one rank, one for all on another.
 
     Breaks: AllGatherGradAutograd.vmap.some-ranks
     """
@@ -159,7 +159,7 @@ class _OwnTangents(_SeparateSum):
 
 
 class TangentOfTheGradientLocal(SeparateForm):
-    """In forward mode through backward, what other ranks' losses say is left out.
+    """In forward mode through backward, the other ranks' losses are ignored.
 
     Breaks: AllGatherGradAutograd.backward.twice
     """
@@ -181,7 +181,7 @@ class _OnlyMyself(torch.autograd.Function):
 
 
 class SecondDerivativeLocal(CombinedWithJvp):
-    """In a second backward pass, each rank counts its own loss alone.
+    """In a second backward pass, each rank counts only its own loss.
 
     Breaks: AllGatherGradAutograd.backward.twice
     """

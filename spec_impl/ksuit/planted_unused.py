@@ -1,4 +1,4 @@
-"""Planted bugs: gathers that go wrong where a rank has no gradient to give, or is alone."""
+"""Planted bugs: gathers that go wrong if a rank has no gradient, or is the only one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spec_impl.ksuit.correct import StackedAllReduce
 
 
 class MissingNotHandled(StackedAllReduce):
-    """Asks for None in place of zeros, and does not expect it.
+    """Asks for None instead of zeros, and cannot handle it.
 
     Breaks: AllGatherGradAutograd.backward.unused
     """
@@ -65,7 +65,7 @@ class ZerosNotSent(StackedAllReduce):
 
 
 class OnlyUsedReduced(MissingNotHandled):
-    """Reduces the entries that this rank used, and no others: ranks that used others wait for ever.
+    """Reduces only the entries that this rank used: ranks that used others wait forever.
 
     Breaks: AllGatherGradAutograd.backward.unused
     """
@@ -83,7 +83,7 @@ class OnlyUsedReduced(MissingNotHandled):
 
 
 class NothingAtOne(StackedAllReduce):
-    """One rank has nobody to hear from, and gets None.
+    """Returns None with one rank.
 
     Breaks: AllGatherGradAutograd.backward.one-rank
     """

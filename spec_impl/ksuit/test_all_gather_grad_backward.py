@@ -118,8 +118,8 @@ def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World
     ]
 )
 def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
-    """If what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
-    need(subject.form != "tuple", "it gives a tuple, whose gradients come one by one")
+    """If the result is one tensor, a non-contiguous gradient of it gives the same as a contiguous one."""
+    need(subject.form != "tuple", "its result is a tuple, whose entries have separate gradients")
     x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
     if layout == "expanded from one number":
         table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
@@ -132,13 +132,13 @@ def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: Wor
 @ranks(2, 3)
 @cases(layout=["transposed", "sliced columns", "permuted"])
 def test_gradient_of_an_x_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
-    """The gradient of an x that is not contiguous has each element where x has it."""
+    """The gradient of a non-contiguous x has each element in the place that x has it."""
     x = LAYOUTS[layout](held(world, (4, 6), torch.float64)[world.rank]).detach().requires_grad_()
     table = cotangents(world, tuple(x.shape), torch.float64)
     try:
         gathered = entries(subject, world, x)
     except (RuntimeError, ValueError, TypeError) as error:
-        raise NotApplicable(f"an x laid out {layout} is refused by forward, so it has no gradient: {error}") from error
+        raise NotApplicable(f"an x laid out {layout} raises in forward, so it has no gradient: {error}") from error
     actual = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
     expect_gradient(world, actual, table, f", with x laid out {layout}")
 

@@ -48,7 +48,7 @@ def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, dtype: 
 @ranks(2, 3)
 @cases(first=["first", "last"])
 def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, first: str) -> None:
-    """Entries stand in the order of ranks, whichever rank comes first and whichever last."""
+    """Entries are in rank order, whichever rank calls first or last."""
     tensors = held(world, (4,), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
@@ -139,11 +139,11 @@ def _meta(tensor: torch.Tensor) -> str:
     ]
 )  # fmt: skip
 def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World, layout: str) -> None:
-    """An x that is not contiguous is gathered as its elements read, whatever their order in memory."""
+    """A non-contiguous x gives the same result as a contiguous one."""
     x = LAYOUTS[layout](held(world, (4, 6), torch.float32)[world.rank])
     actual = entries(subject, world, x.detach().requires_grad_())
     expected = entries(subject, world, x.detach().clone(memory_format=torch.contiguous_format).requires_grad_())
-    _expect_as_from_contiguous(world, actual, expected, f"where x is laid out {layout}")
+    _expect_as_from_contiguous(world, actual, expected, f"for an x that is {layout}")
 
 
 @clause("AllGatherGradAutograd.forward.any-layout")

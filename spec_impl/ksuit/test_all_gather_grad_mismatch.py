@@ -1,4 +1,4 @@
-"""AllGatherGradAutograd, forward: ranks that do not agree on what is gathered."""
+"""AllGatherGradAutograd, forward: shapes or dtypes that differ between ranks."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _expect_tangents(world: World, actual: Sequence[torch.Tensor | None], expect
     for place, (tangent, wanted) in enumerate(zip(actual, expected, strict=True)):
         what = f"the tangent of entry {place} on rank {world.rank} of {world.size}, which is rank {place}'s tangent"
         if tangent is None:
-            raise Deviation(what, None, expect.shown(wanted), "entries come without a tangent")
+            raise Deviation(what, None, expect.shown(wanted), "the entries have no tangent")
         mistakes = {"zeros": torch.zeros_like(wanted)} | {
             f"this rank's own tangent, in place of rank {place}'s": expected[world.rank],
             **entry_mistakes(expected, place),
@@ -54,7 +54,7 @@ def test_tangents_are_gathered(subject: Subject, world: World, shape: tuple[int,
 @ranks(2, 3)
 @cases(moving=["first", "last"])
 def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, moving: str) -> None:
-    """A tangent on one rank alone stands in that rank's entry on every rank, and in no other entry."""
+    """A tangent on one rank only is in that rank's entry on every rank, and in no other entry."""
     need_jvp(subject)
     mover = 0 if moving == "first" else world.size - 1
     x = held(world, (3,), torch.float64)[world.rank]
@@ -132,7 +132,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     x = held(world, (2, 3, 4), torch.float64)[world.rank]
     actual = torch.vmap(torch.vmap(lambda t: entries(subject, world, t), in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(lambda t: entries(subject, world, t), inner), outer)(x)
-    _expect_batches(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
+    _expect_batches(world, actual, expected, f"one inside the other, in_dims={outer} and {inner}")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")

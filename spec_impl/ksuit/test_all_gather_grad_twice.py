@@ -30,7 +30,7 @@ def _unless_refused(differentiate: Callable[[], Any]) -> Any:
         return differentiate()
     except RuntimeError as error:
         if isinstance(error, NotImplementedError) or "once_differentiable" in str(error):
-            raise NotApplicable(f"it refuses to have its gradient differentiated: {error}") from error
+            raise NotApplicable(f"differentiating its gradient raises an error: {error}") from error
         raise
 
 
@@ -50,7 +50,7 @@ def test_gradient_of_the_gradient(subject: Subject, world: World) -> None:
     loss = _squares(subject, world)(x)
     first = torch.autograd.grad(loss, x, create_graph=True, allow_unused=True)[0] if loss.requires_grad else None
     differentiable = first is not None and first.requires_grad
-    need(all(world.exchange(differentiable)), "its gradient has no graph, so that nothing can be differentiated again")
+    need(all(world.exchange(differentiable)), "its gradient has no graph, so it cannot be differentiated again")
     assert first is not None
     # By backward, not torch.autograd.grad: that would go round a node which refuses.
     _unless_refused(lambda: first.backward(along.clone()))

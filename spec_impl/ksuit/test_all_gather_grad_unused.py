@@ -31,7 +31,7 @@ def _expect_unused_as_zero(
     x = _leaf(world)
     expected = gradient(entries(subject, world, x), x, [grad.clone() for grad in grads])
     zeros = torch.zeros_like(x)
-    name = f"the gradient of x on rank {world.rank} of {world.size} {what}, as with zeros for what is not used"
+    name = f"the gradient of x on rank {world.rank} of {world.size} {what}, compared with zeros for unused entries"
     expect.close(zeros if actual is None else actual, zeros if expected is None else expected, name)
 
 
@@ -44,7 +44,7 @@ def _only(grads: Sequence[torch.Tensor], used: Container[int]) -> list[torch.Ten
 @cases(step=[0, 1, -1])
 @deadline(5)
 def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> None:
-    """If rank s uses one entry alone, its own or a neighbour's, the others count as zero."""
+    """If rank s uses a single entry, its own or a neighbour's, the others count as zero."""
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     used = (world.rank + step) % world.size
     actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
@@ -56,7 +56,7 @@ def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> 
 @cases(place=["first", "last"])
 @deadline(5)
 def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str) -> None:
-    """If one entry alone is used by all, the other ranks' gradients are those of entries that count as zero."""
+    """If all ranks use the same single entry, the other ranks' gradients are zero."""
     used = 0 if place == "first" else world.size - 1
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
@@ -68,7 +68,7 @@ def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str
 @cases(user=["first", "last"])
 @deadline(5)
 def test_one_rank_has_a_loss_and_the_others_weigh_zero(subject: Subject, world: World, user: str) -> None:
-    """If one rank alone has a loss and the others multiply theirs by zero, nothing hangs."""
+    """If only one rank has a loss and the others multiply theirs by zero, nothing hangs."""
     teacher = 0 if user == "first" else world.size - 1
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     weight = 1.0 if world.rank == teacher else 0.0
@@ -91,7 +91,7 @@ def test_numbers_of_used_entries_differ_between_ranks(subject: Subject, world: W
 
 
 class _NoGradient(torch.autograd.Function):
-    """Uses its inputs, and has no gradient to give them: what comes before it still runs."""
+    """Uses its inputs, and returns no gradient for them: backward before it still runs."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: torch.Tensor) -> torch.Tensor:

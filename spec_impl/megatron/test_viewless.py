@@ -1,4 +1,4 @@
-"""MakeViewlessTensor: the same data in a tensor that is no view, with the graph kept."""
+"""MakeViewlessTensor: the same data in a tensor that is not a view, with the graph kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "with a dimension more": lambda base: base.unsqueeze(1),
     "view of a view": lambda base: base[1:].t()[2:].unsqueeze(0),
     "one of a split": lambda base: base.split(2)[1],
-    "strided at will": lambda base: base.as_strided((2, 3), (7, 2), 3),
+    "with arbitrary strides": lambda base: base.as_strided((2, 3), (7, 2), 3),
 }
 PLAIN: Callable[[torch.Tensor], torch.Tensor] = lambda base: base  # noqa: E731
 
@@ -119,7 +119,7 @@ def test_none_for_requires_grad(subject: Subject, world: World, requires_grad: b
         expect.that(value is None, "what backward returns for requires_grad", value, "None")
     if error is not None:
         raise error
-    need(returned, "no backward of a class that gets requires_grad as it is was reached")
+    need(returned, "no call reached a backward that receives requires_grad unchanged")
 
 
 @clause("MakeViewlessTensor.forward.releases-base")
@@ -166,7 +166,7 @@ def test_graph_is_kept_when_asked(subject: Subject, world: World) -> None:
 @clause("make_viewless_tensor.keep-graph")
 @cases(requires_grad=[True, False], grad=[True, False])
 def test_graph_is_dropped_when_asked(subject: Subject, world: World, requires_grad: bool, grad: bool) -> None:
-    """keep_graph=False gives a leaf on the same memory that requires grad exactly as asked, whatever the input does."""
+    """keep_graph=False returns a leaf over the same memory with the given requires_grad, whatever the input's."""
     helper = subject.helper("make_viewless_tensor")
     for name, view in VIEWS.items():
         inp = view(_base(world, grad=grad))
@@ -185,7 +185,7 @@ def test_graph_is_dropped_when_asked(subject: Subject, world: World, requires_gr
 def test_plain_tensor_comes_back_as_it_is(
     subject: Subject, world: World, keep_graph: bool, requires_grad: bool
 ) -> None:
-    """An input that is no view is returned itself: a leaf, a result, a parameter, with and without grad."""
+    """An input that is not a view is returned itself: a leaf, a result, a parameter, with and without grad."""
     helper = subject.helper("make_viewless_tensor")
     plain = {
         "a leaf": world.tensor(0, (2, 3), torch.float32, "plain"),
@@ -196,5 +196,5 @@ def test_plain_tensor_comes_back_as_it_is(
     for name, inp in plain.items():
         before = inp.requires_grad
         result = helper(inp, requires_grad, keep_graph)
-        expect.that(result is inp, f"result for {name}", "another tensor", "the very input")
+        expect.that(result is inp, f"result for {name}", "another tensor", "the input itself")
         expect.equal(inp.requires_grad, before, f"requires_grad of {name}, afterwards")

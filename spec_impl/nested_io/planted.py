@@ -212,7 +212,7 @@ class OneCallAtATime(NestedIOFunction):
 
 
 class DirtyByPlaceOnly(NestedIOFunction):
-    """mark_dirty takes no notice of keyword arguments.
+    """mark_dirty ignores keyword arguments.
 
     Breaks: NestedIOFunction.mark_dirty.nested
     """
@@ -232,7 +232,7 @@ class DirtyAtTheTopOnly(NestedIOFunction):
 
 
 class NonDifferentiableByPlaceOnly(NestedIOFunction):
-    """mark_non_differentiable takes no notice of keyword arguments.
+    """mark_non_differentiable ignores keyword arguments.
 
     Breaks: NestedIOFunction.mark_non_differentiable.nested
     """
@@ -252,7 +252,7 @@ class NonDifferentiableListsOnly(NestedIOFunction):
 
 
 class SilentForward(NestedIOFunction):
-    """A forward_extended that was not written hands its arguments out.
+    """A forward_extended that is not overridden returns its arguments.
 
     Breaks: NestedIOFunction.forward_extended.overridden
     """
@@ -263,7 +263,7 @@ class SilentForward(NestedIOFunction):
 
 
 class SilentBackward(NestedIOFunction):
-    """A backward_extended that was not written gives no gradient, without a word.
+    """A backward_extended that is not overridden silently gives no gradient.
 
     Breaks: NestedIOFunction.forward_extended.overridden
     """
@@ -273,7 +273,7 @@ class SilentBackward(NestedIOFunction):
 
 
 class AnotherError(NestedIOFunctionSeparate):
-    """A forward_extended that was not written raises something else.
+    """A forward_extended that is not overridden raises another exception.
 
     Breaks: NestedIOFunction.forward_extended.overridden
     """

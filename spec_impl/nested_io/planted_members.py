@@ -54,7 +54,7 @@ class AllNeeded(NestedIOFunction):
 
 
 class PlainValuesAmongNeeds(NestedIOFunction):
-    """needs_input_grad has the plain values of the arguments at their places.
+    """needs_input_grad contains the plain values of the arguments.
 
     Breaks: NestedIOFunction.needs_input_grad.nested
     """
@@ -85,7 +85,7 @@ class NoneAnyway(NestedIOFunction):
 
 
 class MisfitsDropped(NestedIOFunction):
-    """Gradients that are nested in another way count as none, without a word.
+    """Gradients that are nested in another way silently count as none.
 
     Breaks: NestedIOFunction.backward.mismatch
     """
@@ -150,7 +150,7 @@ class TangentsInARow(NestedIOFunction):
 
 
 class PlainValuesAmongTangents(NestedIOFunction):
-    """jvp_extended gets the plain values of the arguments at their places.
+    """jvp_extended receives the plain values of the arguments.
 
     Breaks: NestedIOFunction.jvp.nested
     """

@@ -175,7 +175,7 @@ def test_gradients_by_differences(subject: Subject, world: World) -> None:
     try:
         torch.autograd.gradcheck(flat, (x, y))
     except GradcheckError as error:
-        expect.that(False, "gradients agree with differences", str(error), "no complaint of gradcheck")
+        expect.that(False, "gradients agree with differences", str(error), "no error of gradcheck")
 
 
 @clause("NestedIOFunction.forward.reused")

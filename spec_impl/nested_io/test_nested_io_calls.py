@@ -67,7 +67,7 @@ def test_instances_keep_what_they_were_made_with(subject: Subject, world: World)
 @clause("NestedIOFunction.backward.gradient")
 def test_gradients_under_torch_func(subject: Subject, world: World) -> None:
     """torch.func.grad gives the gradients of nested arguments if the class has the separate form."""
-    need(hasattr(subject.function, "setup_context_extended"), "torch.func takes the separate form alone")
+    need(hasattr(subject.function, "setup_context_extended"), "torch.func accepts only the separate form")
     x, y = (world.tensor(0, (2, 3), torch.float64, key) for key in "xy")
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -16,7 +16,7 @@ from spec_impl.nested_io.nested import Pair, expect_nested, mapped, nestings, te
 
 @clause("NestedIOFunction.forward.nested")
 def test_arguments_keep_their_nesting(subject: Subject, world: World) -> None:
-    """forward_extended gets tuples, lists, named tuples, dicts, None and plain values as they were given."""
+    """forward_extended receives tuples, lists, named tuples, dicts, None and plain values unchanged."""
     seen: list[Any] = []
 
     def forward(*args: Any) -> Any:
@@ -45,7 +45,7 @@ def test_result_keeps_its_nesting(subject: Subject, world: World) -> None:
 
 @clause("NestedIOFunction.forward.nested")
 def test_results_may_be_single(subject: Subject, world: World) -> None:
-    """A result that is one tensor, a dict or a named tuple alone comes back as that."""
+    """A result that is a single tensor, dict or named tuple is returned as such."""
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
     for wrap in (lambda y: y, lambda y: {"only": y}, lambda y: Pair(y, None), lambda y: [y], lambda y: (y,)):
         result = written(subject, lambda x, wrap=wrap: wrap(x * 2))(x)
@@ -72,7 +72,7 @@ def test_nested_tensors_have_a_graph(subject: Subject, world: World) -> None:
 
 
 class Holder:
-    """Something with a tensor inside that is no container."""
+    """An object that contains a tensor and is not a container."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -88,10 +88,10 @@ def test_argument_of_another_type_is_refused(subject: Subject, world: World, kin
     error = expect.raises(
         (TypeError, ValueError, RuntimeError),
         lambda: call([x], {"outer": [x, {"inner": bad}]}),
-        f"a {kind} among the arguments is refused with its type",
+        f"a {kind} among the arguments raises an error that names its type",
         match=kind,
     )
-    expect.that("inner" in str(error), f"the error says where the {kind} stands", error, "a path with 'inner' in it")
+    expect.that("inner" in str(error), f"the error names the place of the {kind}", error, "a path with 'inner' in it")
 
 
 @clause("NestedIOFunction.forward.bad-type")
@@ -106,10 +106,10 @@ def test_result_of_another_type_is_refused(subject: Subject, world: World, kind:
     error = expect.raises(
         (TypeError, ValueError, RuntimeError),
         lambda: written(subject, forward)(x),
-        f"a {kind} in the result is refused with its type",
+        f"a {kind} in the result raises an error that names its type",
         match=kind,
     )
-    expect.that("inner" in str(error), f"the error says where the {kind} stands", error, "a path with 'inner' in it")
+    expect.that("inner" in str(error), f"the error names the place of the {kind}", error, "a path with 'inner' in it")
 
 
 @clause("NestedIOFunction.mark_dirty.nested")

@@ -14,7 +14,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 from spec_impl.nested_io.nested import expect_nested, tensors_in, written
 
-FORWARD_MODE = "it offers no jvp_extended to a subclass, and PyTorch's own class no way to nest tangents"
+FORWARD_MODE = "a subclass cannot define jvp_extended, and PyTorch's own class cannot nest tangents"
 
 
 @clause("NestedIOFunction.jvp.nested")
@@ -35,14 +35,14 @@ def test_tangents_are_nested_like_the_arguments(subject: Subject, world: World) 
     with forward_ad.dual_level():
         result = call({"x": forward_ad.make_dual(x, dx), "more": [forward_ad.make_dual(y, dy), "name"]}, 3.0)
         tangents = [forward_ad.unpack_dual(one).tangent for one in tensors_in(result)]
-    expect_nested(seen, [({"x": dx, "more": [dy, None]}, None)], "tangents that jvp_extended got")
+    expect_nested(seen, [({"x": dx, "more": [dy, None]}, None)], "tangents that jvp_extended received")
     for actual, expected, place in zip(tangents, (dx + dy, 2 * dx), ("['sum'][0]", "['twice']"), strict=True):
         expect.close(actual, expected, f"tangent of the result at {place}")
 
 
 @clause("NestedIOFunction.save_for_forward.nested")
 def test_tensors_are_saved_nested_for_jvp(subject: Subject, world: World) -> None:
-    """save_for_forward and save_for_backward are given tensors nested in two ways; jvp and backward get theirs."""
+    """save_for_forward and save_for_backward get tensors nested in two ways; jvp and backward read their own."""
     need(hasattr(subject.function, "jvp_extended"), FORWARD_MODE)
     x, y, dx = (world.tensor(0, (2,), torch.float64, key) for key in ("x", "y", "dx"))
     seen: dict[str, Any] = {}

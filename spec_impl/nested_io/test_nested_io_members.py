@@ -23,7 +23,7 @@ def test_apply_calls_a_new_instance(subject: Subject, world: World) -> None:
     need(
         not hasattr(subject.function, "setup_context_extended"), "the class has no instances: apply is how it is called"
     )
-    need(has_own_apply(subject.function), "it offers no apply of its own: instances are called")
+    need(has_own_apply(subject.function), "it has no apply of its own: instances are called")
     members = {
         "forward_extended": lambda self, named, scale: {"y": [named["x"] * scale, None]},
         "backward_extended": lambda self, grads: ({"x": grads["y"][0] * 3}, None),
@@ -31,7 +31,7 @@ def test_apply_calls_a_new_instance(subject: Subject, world: World) -> None:
     made = type("Written", (subject.function,), members)
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
     actual = made.apply({"x": x}, 3.0)  # type: ignore[attr-defined]
-    expect_nested(actual, made()({"x": x.detach()}, 3.0), "result of apply, as an instance gives it")
+    expect_nested(actual, made()({"x": x.detach()}, 3.0), "result of apply, compared with an instance's")
     (gradient,) = torch.autograd.grad(tensors_in(actual)[0].sum(), x)
     expect.close(gradient, torch.full_like(x, 3.0), "gradient through apply")
 
@@ -39,9 +39,9 @@ def test_apply_calls_a_new_instance(subject: Subject, world: World) -> None:
 @clause("NestedIOFunction.needs_input_grad.nested")
 @cases(needed=["all", "one", "none but one in a list"])
 def test_needs_input_grad_is_nested_like_the_arguments(subject: Subject, world: World, needed: str) -> None:
-    """needs_input_grad has True where a tensor needs a gradient, and False elsewhere, nested like the arguments."""
+    """needs_input_grad, nested like the arguments, is True for each tensor that needs a gradient, otherwise False."""
     offered = hasattr(subject.function, "setup_context_extended") or subject.defines("needs_input_grad")
-    need(offered, "it offers no needs_input_grad to a subclass")
+    need(offered, "a subclass has no needs_input_grad")
     wanted = {"all": (True, True, True), "one": (True, False, False), "none but one in a list": (False, False, True)}
     a, b, c = (
         world.tensor(0, (2,), torch.float64, key).requires_grad_(need)
@@ -107,7 +107,7 @@ _MISFITS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
     ]
 )  # fmt: skip
 def test_gradients_that_do_not_fit(subject: Subject, world: World, kind: str) -> None:
-    """Gradients that are not nested as the arguments are raise an error: where, the actual and the expected nesting."""
+    """Gradients not nested like the arguments raise an error with the place, the actual and the expected nesting."""
     shape, wrong, words = _MISFITS[kind]
 
     def filled(pattern: Any) -> Any:
@@ -120,10 +120,10 @@ def test_gradients_that_do_not_fit(subject: Subject, world: World, kind: str) ->
     x = world.tensor(0, (2,), torch.float64, "x").requires_grad_()
     call = written(subject, lambda x, rest: x * 2, lambda ctx, *grads: (grads[0] * 2, {"inner": filled(wrong)}))
     (result,) = tensors_in(call(x, {"inner": filled(shape)}))
-    what = f"backward_extended returns {kind}, which is refused"
+    what = f"an error for a backward_extended that returns {kind}"
     error = expect.raises((ValueError, TypeError, RuntimeError, KeyError), result.sum().backward, what)
     for word in ("inner", *words):
-        expect.that(re.search(word, str(error)), f"{what}: the error says where, what came and what was expected",
+        expect.that(re.search(word, str(error)), f"{what}: the error names place, actual and expected value",
                     str(error), f"{word} in its text")  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def test_gradients_that_do_not_fit(subject: Subject, world: World, kind: str) ->
 @cases(in_dims=[(0, 0), (0, 1), (None, 0)])
 def test_vmap_over_nested_tensors(subject: Subject, world: World, in_dims: tuple[int | None, int]) -> None:
     """torch.vmap over tensors in dicts and lists gives results and gradients as sample by sample."""
-    need(hasattr(subject.function, "setup_context_extended"), "torch.vmap takes the separate form alone")
+    need(hasattr(subject.function, "setup_context_extended"), "torch.vmap accepts only the separate form")
     places = tuple(in_dims)  # a case may come as a list, of which vmap thinks otherwise
     x = world.tensor(0, (3, 2) if in_dims[0] == 0 else (2,), torch.float64, "x")
     y = world.tensor(0, (3, 2) if in_dims[1] == 0 else (2, 3), torch.float64, "y")

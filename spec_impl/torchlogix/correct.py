@@ -1,4 +1,4 @@
-"""Right implementations of GradFactor in other styles."""
+"""Correct implementations of GradFactor in other styles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 
 
 class AsPublished(Function):
-    """Returns the very input, and keeps the factor on ctx."""
+    """Returns the input itself, and keeps the factor on ctx."""
 
     @staticmethod
     def forward(ctx, x, f):

@@ -237,7 +237,7 @@ class TangentDivided(_Separate):
 
 
 class FirstDimensionOnly(_Separate):
-    """vmap says that the samples are in front, wherever they are.
+    """vmap returns out_dim 0, wherever the samples are.
 
     Breaks: GradFactor.vmap.batched
     """
@@ -248,7 +248,7 @@ class FirstDimensionOnly(_Separate):
 
 
 class UnscaledUnderVmap(_Separate):
-    """vmap hands the whole batch on without the Function: gradients pass unscaled through a batch.
+    """vmap passes the whole batch on without the Function: gradients are not scaled.
 
     Breaks: GradFactor.vmap.batched
     """

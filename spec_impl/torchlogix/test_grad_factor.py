@@ -133,7 +133,7 @@ def test_none_for_the_factor(subject: Subject, world: World, f: float) -> None:
         expect.that(value is None, "what backward returns for f", value, "None")
     if error is not None:
         raise error
-    need(returned, "no backward of a class that gets f as it is was reached")
+    need(returned, "no call reached a backward that receives f unchanged")
 
 
 @clause("GradFactor.backward.twice")
@@ -170,7 +170,7 @@ def _again(first: torch.Tensor, weight: torch.Tensor, leaf: torch.Tensor) -> tor
         first.backward(weight.clone())
     except RuntimeError as error:
         if "once_differentiable" in str(error):
-            raise NotApplicable("it refuses to be differentiated twice") from None
+            raise NotApplicable("differentiating it twice raises an error") from None
         raise
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
 
@@ -228,7 +228,7 @@ def test_tangents_of_a_batch_are_scaled(subject: Subject, world: World, dim: int
 @clause("GradFactor.vmap.mapped-factor")
 @cases(samples=[1, 3], inside=[True, False])
 def test_a_factor_for_each_sample(subject: Subject, world: World, samples: int, inside: bool) -> None:
-    """Under vmap a factor for each sample scales that sample, or is refused by an error that speaks of the factor."""
+    """Under vmap a factor for each sample scales that sample, or an error says that it cannot be mapped."""
     need(subject.separate, COMBINED)
     need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
     x, weight = (world.tensor(0, (samples, 2), torch.float64, key) for key in ("x", "weight"))

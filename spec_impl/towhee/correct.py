@@ -65,7 +65,7 @@ class Chunked(Joined):
 
 
 class ExtraNone(Joined):
-    """One None more than there are inputs, which PyTorch takes."""
+    """One None more than there are inputs, which PyTorch accepts."""
 
     @staticmethod
     def backward(ctx, grad_output):

@@ -133,7 +133,7 @@ class IntegersBecomeFloats(Joined):
 
 
 class StridesIgnored(Joined):
-    """Sends the memory of the tensor as it lies.
+    """Sends the tensor's memory in order, ignoring its strides.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -187,7 +187,7 @@ class CollectiveAtOne(Joined):
 
 
 class GroupDecides(Joined):
-    """Asks the process group how many ranks there are, where there is one, and not args.
+    """Reads the number of ranks from the process group, if there is one, instead of args.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -200,7 +200,7 @@ class GroupDecides(Joined):
 
 
 class AsksForItsRank(Joined):
-    """Asks the process group for its rank, even with one rank.
+    """Reads its rank from the process group, even with one rank.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -212,7 +212,7 @@ class AsksForItsRank(Joined):
 
 
 class BarrierAtOne(Joined):
-    """Waits for the others, though it is told that there are none.
+    """Waits for the others, although args say that there are none.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -226,7 +226,7 @@ class BarrierAtOne(Joined):
 
 
 class Unchecked(Joined):
-    """Gathers without a look at what the other ranks bring, as towhee's own.
+    """Gathers without comparing shapes and dtypes between ranks, as towhee's own.
 
     Breaks: AllGather.forward.mismatch
     """
@@ -271,7 +271,7 @@ class ScalarsStacked(Joined):
 
 
 class ArgsBelieved(Joined):
-    """What args say is taken on trust: another rank's rows come as this one's gradient.
+    """Trusts args: another rank's rows become this one's gradient.
 
     Breaks: AllGather.forward.args
     """
@@ -283,7 +283,7 @@ class ArgsBelieved(Joined):
 
 
 class SameMemoryForOneRank(Joined):
-    """With one rank the tensor itself is handed out.
+    """With one rank, returns the tensor itself.
 
     Breaks: AllGather.forward.own-memory
     """

@@ -21,7 +21,7 @@ class GradientLostAtOne(Joined):
 
 
 class ReducedAtOne(Joined):
-    """Adds up gradients over ranks only where there is one rank, which needs a process group.
+    """Sums gradients over ranks only with one rank, which then needs a process group.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -107,7 +107,7 @@ class NextRows(Joined):
 
 
 class OneRowARank(Joined):
-    """Takes it that every rank has as many rows as there were in the latest call.
+    """Assumes that every rank has as many rows as in the latest call.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -128,7 +128,7 @@ class OneRowARank(Joined):
 
 
 class GradientAsItLies(Joined):
-    """Takes the memory of the gradient as it lies.
+    """Reads the gradient's memory in order, ignoring its strides.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -173,7 +173,7 @@ class ViewOfTheWhole(Joined):
 
 
 class GradientForArgs(Joined):
-    """A zero for args, which is no tensor.
+    """A zero for args, which is not a tensor.
 
     Breaks: AllGather.backward.none-for-args
     """

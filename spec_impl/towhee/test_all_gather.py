@@ -61,7 +61,7 @@ def test_dtypes_are_kept(subject: Subject, world: World, dtype: str) -> None:
 @ranks(2, 3)
 @cases(first=["first", "last"])
 def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, first: str) -> None:
-    """Rows stand in the order of ranks, whichever rank comes first and whichever last."""
+    """Rows are in rank order, whichever rank calls first or last."""
     tensors = held(world, (2, 2), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
@@ -82,7 +82,7 @@ def test_special_values_keep_their_bits(subject: Subject, world: World) -> None:
 @ranks(2, 3)
 @cases(layout=["transposed", "sliced columns", "expanded rows", "permuted"], who=["all", "one"])
 def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str, who: str) -> None:
-    """A tensor that is not contiguous, on all ranks or on the last alone, is joined right or refused on every rank."""
+    """A non-contiguous tensor, on all ranks or on the last one, is joined correctly, or every rank raises an error."""
     tensors = [LAYOUTS[layout](base) for base in held(world, (4, 6), torch.float32)]
     strided = who == "all" or world.rank == world.size - 1
     mine = tensors[world.rank] if strided else tensors[world.rank].contiguous()
@@ -91,7 +91,7 @@ def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str,
     except (RuntimeError, ValueError, TypeError):
         actual, refused = None, True
     if not all(world.exchange(refused)):
-        _expect_joined(world, actual, tensors, f" where the tensor is laid out {layout} on {who}")
+        _expect_joined(world, actual, tensors, f" for a tensor that is {layout} on {who}")
 
 
 @clause("AllGather.forward.one-rank")

@@ -99,9 +99,9 @@ def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: Worl
     ]
 )
 def test_rows_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
-    """If what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
+    """If the result is one tensor, a non-contiguous gradient of it gives the same as a contiguous one."""
     documented = (subject.form, subject.dim) == ("joined", 0)
-    need(subject.form != "tuple" and not documented, "it gives a tuple, or what is documented: other tests judge that")
+    need(subject.form != "tuple" and not documented, "its result has another form, which other tests judge")
     x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
     if layout == "expanded from one number":
         table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]

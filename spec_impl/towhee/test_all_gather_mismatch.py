@@ -1,4 +1,4 @@
-"""AllGather, forward: ranks that do not agree on what is joined, and tensors that cannot be joined."""
+"""AllGather, forward: shapes or dtypes that differ between ranks, and tensors that cannot be joined."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _expect_tangent(world: World, actual: torch.Tensor | None, tangents: list[to
     name = f"the tangent of the result on rank {world.rank} of {world.size}{what}: all ranks' tangents joined"
     joined = torch.cat(tangents)
     if actual is None:
-        raise Deviation(name, None, expect.shown(joined), "the result comes without a tangent")
+        raise Deviation(name, None, expect.shown(joined), "the result has no tangent")
     local = [t if s == world.rank else torch.zeros_like(t) for s, t in enumerate(tangents)]
     mistakes = {
         "this rank's tangent alone, zeros for the others": torch.cat(local),
@@ -52,7 +52,7 @@ def test_tangents_are_joined(subject: Subject, world: World, shape: tuple[int, .
 @ranks(2, 3)
 @cases(moving=["first", "last"])
 def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, moving: str) -> None:
-    """A tangent on one rank alone stands in that rank's rows on every rank, and in no other rows."""
+    """A tangent on one rank only is in that rank's rows on every rank, and in no other rows."""
     need_jvp(subject)
     mover = 0 if moving == "first" else world.size - 1
     x, given = held(world, (2, 2), torch.float64)[world.rank], held(world, (2, 2), torch.float64, "tangent")
@@ -89,7 +89,7 @@ def _expect_batch(world: World, actual: Any, expected: torch.Tensor, how: str) -
 @ranks(1, 2, 3)
 @cases(in_dim=[0, 1, 2, -1, -3])
 def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) -> None:
-    """torch.vmap over any dimension gives what joining sample by sample gives."""
+    """torch.vmap over any dimension equals joining sample by sample."""
     need_vmap(subject)
     x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
     actual = torch.vmap(gather, in_dims=in_dim)(x)
@@ -110,13 +110,13 @@ def test_vmap_over_vectors(subject: Subject, world: World, samples: int) -> None
 @ranks(1)
 @cases(samples=[1, 5])
 def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None:
-    """If one rank, which joins nothing, takes samples without a dimension, their values come back."""
+    """With one rank, which joins nothing, 0-d samples that are accepted are returned with their values."""
     need_vmap(subject)
     x, gather = held(world, (samples,), torch.float64)[world.rank], _gather(subject, world)
     try:
         expected = _sample_by_sample(gather, 0)(x)
     except Exception as error:
-        raise NotApplicable(f"it refuses tensors without dimensions, on one rank too: {error}") from error
+        raise NotApplicable(f"it raises an error for 0-d tensors, on one rank too: {error}") from error
     _expect_batch(world, torch.vmap(gather)(x), expected, f"{samples} samples without dimensions")
 
 
@@ -130,7 +130,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
     actual = torch.vmap(torch.vmap(gather, in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(gather, inner), outer)(x)
-    _expect_batch(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
+    _expect_batch(world, actual, expected, f"one inside the other, in_dims={outer} and {inner}")
 
 
 @clause("AllGather.vmap.batched")

@@ -2,7 +2,7 @@
 derivative too.
 
 Arguments that could lose their meaning are not varied: a whole number equal to a size, an index, a constant that may
-have to add up to one. A subject may refuse any of these samples.
+have to add up to one. A subject may raise for any of these samples.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any
 
 
 def _constants(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """Other values of a tensor that is not differentiated, of the kind that it has: sums, order and range stay."""
+    """Return other values of the same kind for a tensor that is not differentiated: sums, order and range stay."""
     flat = value.reshape(-1)
     order = torch.arange(flat.numel(), device=value.device)
     is_uniform = bool((flat == flat[0]).all())
