@@ -80,10 +80,12 @@ def in_turn(commands: Mapping[str, Sequence[str]], rounds: int, **options: Mappi
     return runs
 
 
-def ratios(runs: Mapping[str, Sequence[Run]], base: str) -> dict[str, Figure]:
+def ratios(runs: Mapping[str, Sequence[Run]], base: str, field: str = "wall") -> dict[str, Figure]:
     """Each command against ``base``, round by round."""
     return {
-        name: Figure.of([run.wall / other.wall for run, other in zip(own, runs[base], strict=True)])
+        name: Figure.of(
+            [getattr(run, field) / getattr(other, field) for run, other in zip(own, runs[base], strict=True)]
+        )
         for name, own in runs.items()
     }
 

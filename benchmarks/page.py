@@ -65,6 +65,23 @@ def _start(groups: dict[str, Any]) -> list[str]:
     return parts
 
 
+def _ported(rows: list[dict[str, Any]]) -> list[str]:
+    cells = [
+        (
+            row["harness"] + (" (failed)" if row["failed"] else ""),
+            _figure(row["seconds"], " s"),
+            _figure(row["cpu"], " s"),
+            _figure(row["ratio"]) if row["ratio"] else "",
+        )
+        for row in rows
+    ]
+    text = (
+        "A [file of twenty tests](guides/test-distributed.md#from-multiprocesstestcase) on two ranks, from start to "
+        "end: as it was written for `MultiProcessTestCase`, and after the port to this package.\n"
+    )
+    return ["## A file of tests, ported\n", text, table(("harness", "seconds", "processor time", "times ours"), cells)]
+
+
 def _harness(figures: dict[str, Any]) -> list[str]:
     cells = figures["cells"]
     columns = sorted({(cell["world"], cell["checks"]) for cell in cells})
@@ -204,6 +221,7 @@ def _leaks(rows: list[dict[str, int]]) -> list[str]:
 PARTS: dict[str, Callable[[Any], list[str]]] = {
     "start": _start,
     "harness": _harness,
+    "ported": _ported,
     "gathers": _gathers,
     "growth": _growth,
     "clauses": _clauses,

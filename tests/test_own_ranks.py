@@ -257,3 +257,9 @@ def test_a_world_of_ones_own_is_left_alone(tmp_path):
         assert world == "mine"
     """
     assert "1 passed" in run_pytest(tmp_path, text=text).stdout
+
+
+def test_the_file_that_the_guide_ports_passes(tmp_path):
+    ported = Path(__file__).parents[1] / "benchmarks" / "peers" / "ported" / "test_after.py"
+    done = warm.run("-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", str(ported), cwd=tmp_path)
+    assert "20 passed" in done.stdout, done.stdout + done.stderr
