@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from conformance.core import homes
+from conformance.core import clauses, homes
+from conformance.core.homes import Home
+from conformance.prove.implementations import Implementation, of_home
 
+OPERATORS = Path(__file__).parents[1] / "specs" / "operator"
 TEMPLATE = Path(homes.__file__).parents[1] / "template" / "gated_sum_spec"
 
 
@@ -25,3 +31,20 @@ def metadata(site: Path, spec: str, package: str, distribution: str) -> None:
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.1.0\n")
     (folder / "entry_points.txt").write_text(f"[{homes.GROUP}]\n{spec} = {package}\n")
+
+
+@contextmanager
+def operators(site: Path) -> Iterator[Home]:
+    """The specification of operators, as if its distribution had been installed."""
+    metadata(site, "Operator", "operator_spec", "autograd-conformance-operator")
+    places = [str(site), str(OPERATORS)]
+    sys.path[:0] = places
+    yield homes.find("Operator")
+    sys.path[:] = [place for place in sys.path if place not in places]
+    clauses._registry.cache_clear()
+
+
+def operators_to_prove() -> tuple[list[Implementation], list[Implementation]]:
+    """Its planted bugs, and its correct operators."""
+    home = Home("Operator", "operator_spec", OPERATORS / "operator_spec", "", "")
+    return of_home(home, "planted"), of_home(home, "correct")

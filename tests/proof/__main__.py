@@ -1,6 +1,7 @@
 """``python -m tests.proof``: the kill matrix, the mutants, the bugs' scripts; fail where the proof does.
 
-``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs; ``python -m tests.proof resolution`` says
+``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs, ``python -m tests.proof operators`` about
+the planted operators; ``python -m tests.proof resolution`` says
 how small an error of a gradient is found, by kernel and dtype; ``python -m tests.proof constants`` changes each
 threshold of the oracles tenfold, both ways; ``python -m tests.proof simulated`` compares the verdicts of simulated
 worlds with those on Gloo.
@@ -32,7 +33,7 @@ from tests.proof.workers import side_by_side
 DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
 RESOLUTION, SIMULATED = DATA / "resolution.md", DATA / "simulated.md"
-PARTS = ("all", "matrix", "mutants", "scripts", "peers", "resolution", "constants", "simulated")
+PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "simulated")
 #: How often a right gradient is judged for each kernel, size and dtype, with other numbers each time.
 FRESH_RUNS = 5
 EXPLAINED = Path(__file__).parent / "equivalent.json"
@@ -53,6 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--new goes with matrix, scripts or peers: a mutant is new whenever the reference changes")
     only, write = arguments.only, not (arguments.check or arguments.only or arguments.quick)
     start = time.monotonic()
+    if arguments.part == "operators":
+        from tests.proof import operators  # it imports torch, as peers does
+
+        return operators.main(arguments.only, write)
     if arguments.part == "resolution":
         return _resolution(arguments.only, arguments.check)
     if arguments.part == "constants":

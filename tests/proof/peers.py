@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -86,12 +86,14 @@ class Row:
         return {"implementation": self.implementation.reference, "breaks": self.implementation.breaks, **self.said}
 
 
-def rows(wanted: Sequence[Implementation], said: Callable[[Row], None]) -> list[Row]:
+def rows(
+    wanted: Sequence[Implementation], said: Callable[[Row], None], checks: Mapping[str, Check] = CHECKS
+) -> list[Row]:
     """A row for each implementation: a bug in the contract that one process can show, or a correct one."""
     _import_what_checks_import()
     found = []
     for implementation in wanted:
-        found.append(Row(implementation, {name: _said(implementation, name) for name in CHECKS}))
+        found.append(Row(implementation, {name: _said(implementation, check) for name, check in checks.items()}))
         said(found[-1])
     return found
 
@@ -105,11 +107,11 @@ def _import_what_checks_import() -> None:
         opcheck(subject, sample)
 
 
-def _said(implementation: Implementation, name: str) -> str:
+def _said(implementation: Implementation, check: Check) -> str:
     """One check of one implementation, in a process of its own."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_check, args=(implementation, name, theirs))
+    process = context.Process(target=_check, args=(implementation, check, theirs))
     process.start()
     theirs.close()
     try:
@@ -121,7 +123,7 @@ def _said(implementation: Implementation, name: str) -> str:
     return said
 
 
-def _check(implementation: Implementation, name: str, answer: Connection) -> None:
+def _check(implementation: Implementation, check: Check, answer: Connection) -> None:
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
@@ -130,7 +132,7 @@ def _check(implementation: Implementation, name: str, answer: Connection) -> Non
     sys.path.insert(0, os.getcwd())
     subject = resolve(implementation.reference, implementation.spec, implementation.inputs)
     try:
-        answer.send(_verdict(subject, CHECKS[name]))
+        answer.send(_verdict(subject, check))
     except NotApplicable:
         answer.send(NOT_APPLICABLE)
 
