@@ -45,6 +45,8 @@ gates: $(VENV)/.test $(VENV)/.docs  ## Lint, types, spelling, workflows: all hoo
 
 docs: $(VENV)/.docs  ## Build the site into docs/_build/html.
 	$(BIN)/python -m sphinx -b html -W --keep-going -n -c conf docs docs/_build/html
+	$(PIP) install --quiet --no-deps --no-build-isolation --upgrade --target docs/_build/specs specs/operator
+	PYTHONPATH=docs/_build/specs $(BIN)/python -m sphinx -b html -W --keep-going specs/operator/docs docs/_build/html/operator
 
 docs-serve: docs  ## Show the site at http://127.0.0.1:8000.
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000

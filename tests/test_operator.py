@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -111,3 +113,15 @@ def test_check_of_an_operator_says_how_to_get_it_where_it_is_not(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # once is enough
         check(kept, SAMPLE, only="Function.forward.deterministic")
+
+
+def test_its_site_states_every_clause(installed, tmp_path):
+    paths = os.pathsep.join(sys.path[:2])
+    subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(OPERATORS / "docs"), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths}, check=True, timeout=600,
+    )  # fmt: skip
+    page = (tmp_path / "index.html").read_text("utf-8")
+    own = [clause.id for clause in clauses.registry("Operator").values() if clause.spec == "Operator"]
+    assert [name for name in own if f'id="clause-{name}"' not in page] == []
+    assert installed.page.endswith("/operator/index.html")

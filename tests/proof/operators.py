@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -13,6 +14,7 @@ from benchmarks.measure import machine
 from conformance.core import clauses
 from conformance.core.outcomes import BROKEN
 from conformance.kit.calls import SampleCall
+from conformance.kit.deviations import need
 from conformance.kit.subject import Subject
 from conformance.prove import proving
 from conformance.prove.implementations import Implementation
@@ -25,18 +27,42 @@ OURS = "this suite"
 
 
 def opcheck(subject: Subject, sample: SampleCall) -> object:
-    """``opcheck`` with its defaults."""
+    """``opcheck`` with its defaults, on tensors that require grad if it can be differentiated, as it asks for."""
     from operator_spec.spec import divided, overload_of  # on the path only while operators() is
 
-    values = [
-        value.detach().requires_grad_(at in sample.active) if isinstance(value, torch.Tensor) else value
-        for at, value in enumerate(sample.values)
-    ]
-    args, options = divided(subject.target, pytree.tree_unflatten(values, sample.structure))
+    args, options = divided(subject.target, _arguments(sample, grads=_is_differentiable(subject, sample)))
     return torch.library.opcheck(overload_of(subject.target), args, options)
 
 
-CHECKS: dict[str, peers.Check] = {"opcheck": opcheck, "gradcheck": peers.gradcheck}
+def gradcheck(subject: Subject, sample: SampleCall) -> object:
+    """``gradcheck`` with its defaults, if it can be differentiated."""
+    need(_is_differentiable(subject, sample), "it has no formula")
+    return peers.gradcheck(subject, sample)
+
+
+def _is_differentiable(subject: Subject, sample: SampleCall) -> bool:
+    """Tell whether a formula is registered, right or wrong, or gradients come of the kernel's own operations."""
+    from operator_spec.spec import call, has_formula, tensors_in
+
+    if has_formula(subject.target):
+        return True
+    try:
+        found = tensors_in(call(subject.target, _arguments(sample, grads=True)))
+        results = [tensor for tensor in found if tensor.requires_grad]
+        torch.autograd.backward(results, [torch.ones_like(tensor) for tensor in results])
+    except RuntimeError:
+        return False
+    return bool(results)
+
+
+def _arguments(sample: SampleCall, grads: bool) -> tuple[Any, ...]:
+    values = [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in sample.values]
+    for at in sample.active if grads else ():
+        values[at].requires_grad_()
+    return tuple(pytree.tree_unflatten(values, sample.structure))
+
+
+CHECKS: dict[str, peers.Check] = {"opcheck": opcheck, "gradcheck": gradcheck}
 
 
 def page(said: Callable[[Row], None], only: str = "") -> str:
