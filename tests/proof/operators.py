@@ -23,6 +23,7 @@ from tests.outside import operators, operators_to_prove
 from tests.proof import peers
 from tests.proof.peers import NOTICES, Row
 
+FILE = Path(__file__).parents[2] / "docs" / "data" / "operators.md"
 OURS = "this suite"
 
 
@@ -65,8 +66,17 @@ def _arguments(sample: SampleCall, grads: bool) -> tuple[Any, ...]:
 CHECKS: dict[str, peers.Check] = {"opcheck": opcheck, "gradcheck": gradcheck}
 
 
+def main(only: str, write: bool) -> int:
+    """Ask all of them, show the tables, and write them to the page's data."""
+    text = page(lambda row: print(".", end="", flush=True), only)
+    print(f"\n{text}")
+    if write:
+        FILE.write_text(text, encoding="utf-8")
+    return 0
+
+
 def page(said: Callable[[Row], None], only: str = "") -> str:
-    """Ask all of them, and write the tables of the page."""
+    """Return the tables of the page."""
     with tempfile.TemporaryDirectory() as site, operators(Path(site)) as home, Forkserver() as forkserver:
         proof, (planted, correct) = proving._Proof(home, forkserver), operators_to_prove()
         rows = peers.rows([one for one in (*planted, *correct) if only in one.reference], said, CHECKS)
