@@ -56,7 +56,9 @@ def expect_derivative(
         for at in tried:
             if gradients[at] is None and at not in sample.top:
                 continue  # autograd does not look into containers
-            slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
+            moves = _directions(world, run, at, gradients[at])
+            moves = moves[:1] if is_derived and not is_explained else moves
+            slopes = _slopes(world, run, cotangents, at, gradients[at], moves, is_derived)
             wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
             is_told = bool(wrong and is_explained)
             is_small = point.values[at].numel() <= SHOWN_WHOLE and is_strided(point.values[at]) and world.size == 1
@@ -109,7 +111,13 @@ def expect_derivative_of_parameters(sample: SampleCall, world: World) -> dict[in
 
 
 def _slopes(
-    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, is_derived: bool
+    world: World,
+    run: Run,
+    cotangents: list[torch.Tensor],
+    at: int,
+    gradient: torch.Tensor | None,
+    moves: list[torch.Tensor],
+    is_derived: bool,
 ) -> list[Comparison]:
     """Compare the gradient of one input with differences of forward, along each of some directions.
 
@@ -125,7 +133,7 @@ def _slopes(
             return again if again.verdict == "agrees" and again.noise < found.deviation else found
         return found
 
-    return [along(direction) for direction in _directions(world, run, at, gradient)]
+    return [along(direction) for direction in moves]
 
 
 def _directions(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> list[torch.Tensor]:
