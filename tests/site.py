@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import os
 import subprocess
 import sys
 from functools import cache
@@ -14,6 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HTML = ROOT / "docs" / "_build" / "html"
+#: Where the specification of operators is installed for its own site.
+SPECS = HTML.parent / "specs"
+SPHINX = ("-q", "-b", "html", "-W", "--keep-going")
 NEEDED = ("sphinx", "autoapi", "furo", "myst_parser", "sphinx_copybutton")
 
 
@@ -26,11 +30,20 @@ def built() -> Path:
     HTML.parent.mkdir(parents=True, exist_ok=True)
     with (HTML.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-W", "--keep-going", "-n", "-c", "conf", "docs"]
-        done = subprocess.run([*command, str(HTML)], cwd=ROOT, text=True, capture_output=True)
+        _run("sphinx", *SPHINX, "-n", "-c", "conf", "docs", str(HTML))
+        if not (HTML / "operator" / "index.html").exists():
+            pip = ("install", "--quiet", "--no-deps", "--no-build-isolation", "--upgrade", "--target", str(SPECS))
+            _run("pip", *pip, "specs/operator")
+            _run("sphinx", *SPHINX, "specs/operator/docs", str(HTML / "operator"), PYTHONPATH=str(SPECS))
+    return HTML
+
+
+def _run(module: str, *words: str, **environment: str) -> None:
+    """Run a module of this Python as a command, in the root of the project."""
+    command, env = [sys.executable, "-m", module, *words], {**os.environ, **environment}
+    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True)
     if done.returncode:
         pytest.fail(f"the site does not build:\n{done.stdout[-2000:]}{done.stderr[-6000:]}", pytrace=False)
-    return HTML
 
 
 class Page(HTMLParser):

@@ -114,7 +114,7 @@ BAD = {
     "no inputs": (("run", "layers:Twice"), "needs sample inputs"),
     "wrong spec": (
         ("run", "layers:Twice", "--spec", "Gather"),
-        "no such spec; did you mean AllGather? there are Collective, Function",
+        "no such spec; did you mean AllGather? there are Function, Collective, AllGatherGradAutograd",
     ),
     "ranks 0": ((*TWICE, "--ranks", "0"), "--ranks '0': give world sizes from 1"),
     "ranks x": ((*TWICE, "--ranks", "x"), "--ranks 'x': give world sizes from 1"),

@@ -18,7 +18,6 @@ from tests.correct import collective as right
 from tests.one_gradient import gradient_of, matrix
 
 ROOT = Path(__file__).parents[1]
-SPECS = ("Function", "Collective")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ class NeverCopies(torch.autograd.Function):
 
 def test_bad_types_on_the_command_line():
     with pytest.raises(UsageError, match='write "V -> R"'):
-        RunOptions(subjects=("a:b",), spec="Collective", types="v -> r").checked(SPECS)
+        RunOptions(subjects=("a:b",), spec="Collective", types="v -> r").checked()
 
 
 def test_types_belong_to_collectives():

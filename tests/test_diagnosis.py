@@ -367,4 +367,4 @@ def test_a_tensor_that_changes_once_it_was_compared_is_not_shown_as_what_it_shou
 
     with pytest.raises(Deviation, match="differed when it was compared, and changed since") as caught:
         expect.close(torch.ones(2).as_subclass(Filled), torch.ones(2), "the gradient")
-    assert "left running" in caught.value.likely
+    assert "still running" in caught.value.likely

@@ -9,7 +9,6 @@ import re
 import tomllib
 import warnings
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,9 +17,11 @@ import pytest
 from conformance.cli import parser as cli
 from conformance.core.catalog import suite
 from conformance.core.clauses import registry, text_hash
+from conformance.core.homes import ours
+from conformance.prove.implementations import read
 from conformance.ranks.client import Forkserver
 from conformance.report.model import page_of
-from tests.proof import implementations, matrix
+from tests.proof import matrix
 from tests.proof.workers import Hasty
 from tests.site import ROOT, built, page
 
@@ -222,16 +223,16 @@ def test_formulas_have_no_markup_left_in_them(site, name):
 
 
 @pytest.mark.parametrize("name", ["proof.md", "guides/add.md"])
-def test_planted_bugs_that_pages_show_would_pass_the_proof(name, tmp_path, monkeypatch):
+def test_planted_bugs_that_pages_show_would_pass_the_proof(name, tmp_path):
     text = (ROOT / "docs" / name).read_text("utf-8")
-    ((file, code),) = re.findall(r":caption: tests/planted/(\w+)\.py\n\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    (tmp_path / "planted").mkdir()
-    (tmp_path / "planted" / f"{file}.py").write_text(code, "utf-8")
-    monkeypatch.setattr(implementations, "TESTS", tmp_path)
-    (bug,) = implementations.planted()
-    bug = replace(bug, reference=bug.reference.removeprefix("tests.planted."))
+    ((folder, code),) = re.findall(
+        r":caption: (spec_impl/\w+)/planted\.py\n\n(.*?)^```", text, re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "planted.py").write_text(code, "utf-8")
+    (spec,) = (home.name for home in ours().values() if home.folder == ROOT / folder)
+    (bug,) = read(tmp_path / "planted.py", "planted", True, spec)
     forkserver = Forkserver()
-    pool = Hasty(forkserver, matrix.settings_of(bug, str(tmp_path / "planted")))
+    pool = Hasty(forkserver, matrix.settings_of(bug, str(tmp_path)))
     try:
         row = matrix.held_against(pool, bug)
     finally:

@@ -78,7 +78,8 @@ def test_correct_functions_are_not_accused(file):
 @pytest.mark.parametrize("folder", ["correct", "../spec_impl"])
 def test_implementations_known_to_be_right_are_not_accused(folder):
     found = scan(str(Path(__file__).parent / folder)).findings
-    assert [finding for finding in found if finding.confidence != "possible"] == []
+    right = [finding for finding in found if not Path(finding.file).name.startswith("planted")]
+    assert [finding for finding in right if finding.confidence != "possible"] == []
 
 
 def test_functions_are_found_through_aliases_modules_and_inside_functions():

@@ -41,13 +41,18 @@ def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def _remove_others(app: Sphinx, error: Exception | None) -> None:
-    """Remove pages that an earlier build wrote and that have no source any more: their links lead nowhere."""
+    """Remove pages that an earlier build wrote and that have no source any more: their links lead nowhere.
+
+    Those of operators are a site of its own within this one.
+    """
     if error or app.builder.format != "html":
         return
     out = Path(app.outdir)
     for page in out.rglob("*.html"):
         name = page.relative_to(out).as_posix().removesuffix(".html")
-        made = name in {*app.env.found_docs, "search", "genindex", "py-modindex"} or name.startswith("_static/")
+        made = name in {*app.env.found_docs, "search", "genindex", "py-modindex"} or name.startswith(
+            ("_static/", "operator/")
+        )
         if not made and not (name.startswith("source/") and (ROOT / name.removeprefix("source/")).exists()):
             page.unlink()
 
