@@ -49,7 +49,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "folder_first": (PASSES, "import path"),
     "raw_thread": (PASSES, "running threads"),
     "connection_does_not_wait": (PASSES, ""),
-    "stops_siblings": (HANGS, " s: the process was stopped by a signal; "),
+    "stops_siblings": (HANGS, " s: the process was stopped by a signal"),
     "daemon_keeps_everything_open": (DIES, "rank {last} of {size}: the process exited with status 3"),
     "outlives_parent": (DIES, ""),
     "ends_parent": (DIES, ""),
