@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
+from conformance.kit.unwritten import FillMode
 from tests.correct import collective as right
 from tests.planted import collective_unwaited as wrong
 
@@ -88,6 +89,7 @@ def broken(function):
     ("function", "clause", "said"),
     [
         (FirstRowLeftUnwritten, "Function.backward.gradient", "looks like memory of torch.empty or a similar"),
+        (LastRowLeftUnwritten, "Function.forward.deterministic", "looks like memory of torch.empty or a similar"),
         (CountOnTheClass, "Function.forward.calls-independent", "looks like backward reads values of the last forward"),
         (ZeroTakenForNone, "Function.vmap.out-dims", "out_dims for output 0 of sample 0 with in_dims (0)"),
     ],
@@ -199,8 +201,14 @@ def test_calls_that_disturb_each_other_anywhere_point_to_that_clause():
     assert said.endswith("; see Function.forward.calls-independent")  # as a consequence of it where that is run too
 
 
-def test_a_result_with_memory_that_nothing_was_written_to_is_told_by_its_cause():
-    """What that memory held decides which other comparisons differ as well: they are accused beside it."""
-    clauses, text = broken(LastRowLeftUnwritten)
-    assert "Function.forward.deterministic" in clauses
-    assert "looks like memory of torch.empty or a similar" in text
+@pytest.mark.parametrize("held", [torch.nan, 0.0, 3.0])
+@pytest.mark.parametrize(
+    ("function", "clause"),
+    [
+        (FirstRowLeftUnwritten, "Function.backward.gradient"),
+        (LastRowLeftUnwritten, "Function.forward.deterministic"),
+    ],
+)
+def test_what_new_memory_held_changes_no_verdict(function, clause, held):
+    with FillMode(held):
+        assert broken(function)[0] == [clause]

@@ -56,20 +56,18 @@ def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def results_and_gradients(
-    sample: SampleCall, world: World, filled: bool = False
+    sample: SampleCall, world: World, number: float
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Copies of the results of a call, and of all its gradients.
+    """Copies of the results of a call, and of all its gradients, with a number in new memory.
 
     Args:
         sample: the call.
         world: the ranks.
-        filled: whether new memory is filled in forward and backward.
+        number: what new memory is filled with, in forward and backward.
     """
     # Drawn before new memory is filled: the suite's own tensors are none of the subject's.
     cotangents = sample.run().cotangents(world)
-    if not filled:
-        return _copied(sample, cotangents)
-    with FillMode():
+    with FillMode(number):
         return _copied(sample, cotangents)
 
 
@@ -80,11 +78,11 @@ def _copied(sample: SampleCall, cotangents: Sequence[torch.Tensor]) -> tuple[lis
     return results, [gradient.detach().clone() for gradient in gradients]
 
 
-def reads_unwritten(actual: torch.Tensor, plain: torch.Tensor) -> bool:
-    """Tell whether a tensor is NaN only if new memory is filled with NaN."""
-    if actual.shape != plain.shape or not differentiable(actual):
+def reads_unwritten(actual: torch.Tensor, right: torch.Tensor) -> bool:
+    """Tell whether a tensor is NaN with NaN in new memory, and is not with zeros there."""
+    if actual.shape != right.shape or not differentiable(actual):
         return False
-    return bool((dense(actual).isnan() & ~dense(plain).isnan()).any())
+    return bool((dense(actual).isnan() & ~dense(right).isnan()).any())
 
 
 def unwritten_in(sample: SampleCall, world: World) -> str:
@@ -92,7 +90,7 @@ def unwritten_in(sample: SampleCall, world: World) -> str:
     if world.size > 1:
         return ""
     try:
-        pairs = [results_and_gradients(sample, world, filled) for filled in (True, False)]
+        pairs = [results_and_gradients(sample, world, number) for number in (torch.nan, 0.0)]
     except Exception:  # a cause that cannot be found is not told
         return ""
     both = zip(("results", "gradients"), zip(*pairs, strict=True), strict=True)

@@ -20,7 +20,7 @@ Made = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 @clause("Function.forward.deterministic")
 def test_results_are_written_whole(subject: Subject, world: World) -> None:
-    """Results are the same if new memory is filled with NaN."""
+    """Results are the same with NaN in new memory as with zeros."""
     for sample, (results, _), (right, _) in _both(subject, world):
         for index, (one, other) in enumerate(zip(results, right, strict=True)):
             _expect_no_trace(one, other, f"output {index} of {sample.label}")
@@ -28,7 +28,7 @@ def test_results_are_written_whole(subject: Subject, world: World) -> None:
 
 @clause("Function.backward.gradient")
 def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
-    """Gradients are the same if new memory is filled with NaN."""
+    """Gradients are the same with NaN in new memory as with zeros."""
     need(subject.gradient_kind != "spec", OWN)
     need_backward(subject)
     both = _both(subject, world)
@@ -42,18 +42,18 @@ def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
 
 
 def _both(subject: Subject, world: World) -> list[tuple[SampleCall, Made, Made]]:
-    """Return every sample's call with new memory filled, and without."""
+    """Return every sample's call with NaN in new memory, and with zeros there."""
     found = []
     for sample in every_sample(subject, world):
-        plain = world.try_call(results_and_gradients, sample, world)
-        filled = world.try_call(results_and_gradients, sample, world, True) if plain else None
-        if plain and filled and len(plain[0]) == len(filled[0]):
-            found.append((sample, filled, plain))
+        zeros = world.try_call(results_and_gradients, sample, world, 0.0)
+        filled = world.try_call(results_and_gradients, sample, world, torch.nan) if zeros else None
+        if zeros and filled and len(zeros[0]) == len(filled[0]):
+            found.append((sample, filled, zeros))
     need(found, "no sample can be called while new memory is filled with NaN")
     return found
 
 
-def _expect_no_trace(actual: torch.Tensor, plain: torch.Tensor, what: str) -> None:
-    if reads_unwritten(actual, plain):
-        one, other = expect.shown_apart(actual, plain)
+def _expect_no_trace(actual: torch.Tensor, right: torch.Tensor, what: str) -> None:
+    if reads_unwritten(actual, right):
+        one, other = expect.shown_apart(actual, right)
         raise Deviation(f"{what}, with NaN in new memory", one, other, UNWRITTEN)

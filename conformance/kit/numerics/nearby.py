@@ -80,7 +80,8 @@ def beside_special(value: torch.Tensor, direction: torch.Tensor) -> torch.Tensor
     if value.is_complex():
         return along
     _, group = value.reshape(-1).unique(return_inverse=True)
-    first = torch.full_like(group, group.numel()).scatter_reduce(0, group, torch.arange(group.numel()), "amin")
+    order = torch.arange(group.numel(), device=group.device)
+    first = torch.full_like(group, group.numel()).scatter_reduce(0, group, order, "amin")
     return along.reshape(-1)[first[group]].reshape(along.shape)
 
 

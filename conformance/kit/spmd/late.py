@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -14,10 +15,9 @@ from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
-#: How late one rank is: long enough for the others to return without it, if they do not wait (seconds).
-LATE = 0.025
-#: How long what a rank left running may take to end, once every rank has returned (seconds).
-SETTLED = 0.01
+#: How late one rank is: long enough for the others to return without it, if they do not wait. And how long what a rank
+#: left running may take to end, once every rank has returned (seconds, if every process has a core).
+LATE, SETTLED = 0.025, 0.01
 Gradients = list[torch.Tensor | None]
 AnyTensor = TypeVar("AnyTensor", torch.Tensor, torch.Tensor | None)
 
@@ -45,13 +45,18 @@ def _come(late: int | None, world: World) -> None:
     """Let all ranks arrive together, except the late one."""
     world.exchange(None)
     if world.rank == late:
-        world.sleep(LATE)
+        world.sleep(LATE * _share())
 
 
 def settle(world: World) -> None:
     """Let every rank return, and let work that it left running end."""
     world.exchange(None)
-    world.sleep(SETTLED)
+    world.sleep(SETTLED * _share())
+
+
+def _share() -> float:
+    """How many processes share a core, of one to eight: each gets so much less done in the same time."""
+    return min(8.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 def are_results_left_behind(claim: Claim, world: World) -> bool:

@@ -21,7 +21,7 @@ Tensors = tuple[torch.Tensor, ...]
 Direction = Mapping[int, torch.Tensor]
 #: The incoming gradients of more outputs are one input of the gradient, joined: it is linear in them, so moving all at
 #: once shows what is wrong with one.
-FEW = 6
+MANY_OUTPUTS = 6
 
 
 def outputs(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
@@ -74,7 +74,7 @@ def vjp(sample: SampleCall, world: World) -> SampleCall:
     names = [f"the gradient of output {at}" for at in run.places]
     shapes = None
     alike = len({(type(one), one.dtype, one.device) for one in given}) == 1 and all(map(is_strided, given))
-    if alike and len(given) > FEW:
+    if alike and len(given) > MANY_OUTPUTS:
         shapes, names = [one.shape for one in given], ["the gradients of all outputs"]
         given = [torch.cat([one.detach().flatten() for one in given]).requires_grad_()]
     subject = replace(
