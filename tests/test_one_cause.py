@@ -169,10 +169,12 @@ def test_another_result_without_grad_makes_no_wrong_gradient():
 
 def test_what_a_collective_works_on_is_left_alone_until_its_wait():
     name = "test_what_is_under_way_in_forward_is_left_alone"
-    arguments = {"spec": "Collective", "types": "P -> I", "ranks": (2, 3), "only": name}
-    check(right.ScalesAfterItWasSummed, (X, GROUP), **arguments)
-    with pytest.raises(ConformanceError, match="changed between the start of the collective and its wait"):
-        check(wrong.ScalesWhileItIsSummed, (X, GROUP), **arguments)
+    arguments = {"spec": "Collective", "ranks": (2, 3), "only": name}
+    check(right.ScalesAfterItWasSummed, (X, GROUP), types="P -> I", **arguments)
+    check(right.GatherUnderWay, (X, GROUP), types="V -> I", **arguments)
+    for function in (wrong.ScalesWhileItIsSummed, wrong.ScalesARowWhileItIsSummed):
+        with pytest.raises(ConformanceError, match="changed between the start of the collective and its wait"):
+            check(function, (X, GROUP), types="P -> I", **arguments)
 
 
 class CountsItsCalls(torch.autograd.Function):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -79,6 +79,19 @@ class DrawingMode(OperationMode):
         if torch.Tag.nondeterministic_seeded in function.tags:
             self.drew.append(str(function))
         return carry_out(function, args, kwargs)
+
+
+def written_to(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors that an operation writes to, by its schema.
+
+    >>> x = torch.ones(2)
+    >>> written_to(torch.ops.aten.add_.Tensor, (x, 1.0), {})[0] is x
+    True
+    """
+    declared = operation._schema.arguments
+    given = [*zip(declared, args, strict=False), *((one, kwargs[one.name]) for one in declared if one.name in kwargs)]
+    written = [value for one, value in given if one.alias_info is not None and one.alias_info.is_write]
+    return [leaf for leaf in pytree.tree_leaves(written) if isinstance(leaf, torch.Tensor)]
 
 
 def _floating(tree: Any) -> list[torch.Tensor]:

@@ -130,6 +130,22 @@ def share_memory(one: object, other: object) -> bool:
     return address(one) is not None and address(one) == address(other)
 
 
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have a number in common in memory.
+
+    >>> x = torch.zeros(4, 2)
+    >>> overlap(x[:, 0], x[1]), overlap(x[:, 0], x[:, 1])
+    (True, False)
+    """
+    if not share_memory(one, other):
+        return False
+    if one.element_size() != other.element_size():
+        return True
+    places = torch.zeros(one.untyped_storage().nbytes() // one.element_size(), dtype=torch.bool)
+    places.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
+    return bool(places.as_strided(other.shape, other.stride(), other.storage_offset()).any())
+
+
 def freed(tensor: torch.Tensor) -> bool:
     """Whether a tensor's storage has been freed, as by a Function that frees its input.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -14,10 +14,12 @@ from torch.utils import _pytree as pytree
 
 from conformance.core.disagreement import METHODS
 from conformance.kit.calls import SampleCall
-from conformance.kit.observation.collectives import EndedAtOnceMode
+from conformance.kit.modes import OperationMode, carry_out, written_to
+from conformance.kit.observation.collectives import NAMESPACES, EndedAtOnceMode
 from conformance.kit.observation.looks import Look
 from conformance.kit.observation.witness import Call
 from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.tensors import overlap
 from conformance.kit.world import World
 
 
@@ -40,17 +42,15 @@ def calls_without_overlap(
 
 @contextmanager
 def changed_under_way() -> Iterator[list[str]]:
-    """Collect the collectives, by name, that wait() finds with other numbers in a tensor than they started with.
+    """Collect the collectives, by name, whose tensors an operation of this thread writes to before their wait().
 
-    A tensor that is a part of a larger one counts changes of the rest too, and is left out.
+    What a collective writes itself does not count: Gloo copies its results from a thread of its own.
     """
-    found: list[str] = []
-    running: dict[int, tuple[Any, str, dict[torch.Tensor, int]]] = {}
+    running: dict[int, tuple[Any, str, list[torch.Tensor]]] = {}
     wait = dist.Work.wait
 
     def waiting(work: Any, *args: Any, **options: Any) -> Any:
-        _, name, held = running.pop(id(work), (None, "", {}))
-        found.extend([name] if any(tensor._version != version for tensor, version in held.items()) else [])
+        running.pop(id(work), None)
         return wait(work, *args, **options)
 
     def noted(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -58,11 +58,8 @@ def changed_under_way() -> Iterator[list[str]]:
         def started(*args: Any, **options: Any) -> Any:
             work = function(*args, **options)
             if isinstance(work, dist.Work):
-                given = filter(_is_whole, pytree.tree_leaves((args, options)))
-                mine = {tensor: tensor._version for tensor in given}
-                for _, _, held in running.values():  # what a later collective does to it is in order
-                    held.update({tensor: version for tensor, version in mine.items() if tensor in held})
-                running[id(work)] = (work, name.strip("_"), mine)
+                given = [leaf for leaf in pytree.tree_leaves((args, options)) if isinstance(leaf, torch.Tensor)]
+                running[id(work)] = (work, name.strip("_"), given)
             return work
 
         return started
@@ -72,11 +69,21 @@ def changed_under_way() -> Iterator[list[str]]:
         for name in METHODS:
             if hasattr(dist.ProcessGroup, name):
                 undo.enter_context(patch.object(dist.ProcessGroup, name, noted(getattr(dist.ProcessGroup, name), name)))
-        yield found
+        yield undo.enter_context(_Writes(running)).found
 
 
-def _is_whole(value: object) -> bool:
-    """Whether a value is a tensor that shares its memory with nothing."""
-    if type(value) is not torch.Tensor or value.layout is not torch.strided or value.is_inference():
-        return False
-    return value.untyped_storage().nbytes() == value.numel() * value.element_size()
+class _Writes(OperationMode):
+    """Records the collectives under way whose tensors an operation writes to."""
+
+    def __init__(self, running: Mapping[int, tuple[Any, str, list[torch.Tensor]]]) -> None:
+        super().__init__()
+        self.running, self.found = running, list[str]()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+        """Run an operation, and look at what it writes to, unless it is a collective."""
+        if operator.namespace not in NAMESPACES:
+            for written in written_to(operator, args, options or {}):
+                self.found += [
+                    name for _, name, held in list(self.running.values()) if any(overlap(written, x) for x in held)
+                ]
+        return carry_out(operator, args, options)
