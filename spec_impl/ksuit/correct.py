@@ -11,7 +11,7 @@ from spec_impl.ksuit._by_hand import agree, dense, gathered, rank, size, stack, 
 
 
 class StackedAllReduce(Function):
-    """Stack, add up everything, keep a copy of one slice."""
+    """Stacks the gradients, all-reduces the stack, and returns a copy of this rank's slice."""
 
     @staticmethod
     def forward(ctx, x):
@@ -24,7 +24,7 @@ class StackedAllReduce(Function):
 
 
 class ReducedToEachRank(StackedAllReduce):
-    """One reduction for each rank, to that rank."""
+    """Reduces each entry's gradient to the rank that the entry came from."""
 
     @staticmethod
     @once_differentiable
@@ -36,7 +36,7 @@ class ReducedToEachRank(StackedAllReduce):
 
 
 class AllReducedOneByOne(StackedAllReduce):
-    """An all-reduce for each entry, on copies."""
+    """All-reduces the gradient of each entry on its own, in a copy."""
 
     @staticmethod
     @once_differentiable
@@ -49,7 +49,7 @@ class AllReducedOneByOne(StackedAllReduce):
 
 
 class AllToAllThenSum(StackedAllReduce):
-    """Every rank sends each rank its part, and each sums what it received."""
+    """Sends every rank the gradient of its entry by all-to-all, and sums what arrives."""
 
     @staticmethod
     @once_differentiable
@@ -62,7 +62,7 @@ class AllToAllThenSum(StackedAllReduce):
 
 
 class ReduceScattered(StackedAllReduce):
-    """reduce_scatter does it all."""
+    """Sums and distributes the gradients by a single reduce_scatter."""
 
     @staticmethod
     @once_differentiable
@@ -74,7 +74,7 @@ class ReduceScattered(StackedAllReduce):
 
 
 class AveragedTimesSize(StackedAllReduce):
-    """The mean over ranks, times their number."""
+    """Averages over ranks, then multiplies by the number of ranks."""
 
     @staticmethod
     @once_differentiable
@@ -83,7 +83,7 @@ class AveragedTimesSize(StackedAllReduce):
 
 
 class GradientsGathered(StackedAllReduce):
-    """Everyone gets all gradients and adds up those for itself."""
+    """Gathers the gradients of all ranks, and sums those of this rank's entry locally."""
 
     @staticmethod
     @once_differentiable
@@ -95,7 +95,7 @@ class GradientsGathered(StackedAllReduce):
 
 
 class GatheredIntoOneTensor(StackedAllReduce):
-    """One buffer for all ranks, and a copy of each part."""
+    """Gathers into one buffer, and returns a copy of each part."""
 
     @staticmethod
     def forward(ctx, x):
@@ -107,7 +107,7 @@ class GatheredIntoOneTensor(StackedAllReduce):
 
 
 class BroadcastByEach(StackedAllReduce):
-    """Every rank broadcasts its tensor, one after the other."""
+    """Broadcasts the tensor of one rank after the other."""
 
     @staticmethod
     def forward(ctx, x):
@@ -119,7 +119,7 @@ class BroadcastByEach(StackedAllReduce):
 
 
 class PointToPoint(Function):
-    """Messages from rank to rank, forward and backward."""
+    """Exchanges tensors by send and receive, in forward and in backward."""
 
     @staticmethod
     def forward(ctx, x):
@@ -144,7 +144,7 @@ class PointToPoint(Function):
 
 
 class ObjectsGathered(StackedAllReduce):
-    """Tensors travel pickled: slow, and right."""
+    """Gathers pickled tensors by all_gather_object: slow, and correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -156,7 +156,7 @@ class ObjectsGathered(StackedAllReduce):
 
 
 class VjpForBackward(Function):
-    """vjp stands in for backward."""
+    """Defines vjp instead of backward."""
 
     @staticmethod
     def forward(ctx, x):
@@ -169,7 +169,7 @@ class VjpForBackward(Function):
 
 
 class GradientsNotMaterialized(Function):
-    """Handles None for entries that are not used."""
+    """Asks for None for unused entries, and handles it."""
 
     @staticmethod
     def forward(ctx, x):
@@ -185,7 +185,7 @@ class GradientsNotMaterialized(Function):
 
 
 class WithGroup(Function):
-    """A group as second argument, as later copies have it."""
+    """Takes a group as a second argument, as later copies of this class do."""
 
     @staticmethod
     def forward(ctx, x, group=None):
@@ -199,7 +199,7 @@ class WithGroup(Function):
 
 
 class CombinedWithJvp(StackedAllReduce):
-    """The combined form with forward mode."""
+    """Uses the combined form, with a jvp."""
 
     @staticmethod
     def jvp(ctx, tangent):
@@ -207,7 +207,7 @@ class CombinedWithJvp(StackedAllReduce):
 
 
 class _SumDifferentiable(Function):
-    """The sum over ranks, which can be differentiated again."""
+    """Sums over ranks; can be differentiated again."""
 
     @staticmethod
     def forward(ctx, *grads):
@@ -219,7 +219,7 @@ class _SumDifferentiable(Function):
 
 
 class DifferentiableTwice(Function):
-    """backward is itself a Function, whose backward is the gather."""
+    """Calls a second Function in backward, whose own backward is the gather."""
 
     @staticmethod
     def forward(ctx, x):
@@ -231,7 +231,7 @@ class DifferentiableTwice(Function):
 
 
 class SeparateForm(Function):
-    """setup_context, jvp and vmap. Under vmap, zeros like x make every gradient one for each sample."""
+    """Defines setup_context, jvp and vmap. Adding zeros like x under vmap makes every gradient a batched one."""
 
     @staticmethod
     def forward(x):
@@ -283,7 +283,7 @@ class _SeparateSum(Function):
 
 
 class SeparateWithoutTransforms(Function):
-    """The separate form, and nothing for torch.func."""
+    """Uses the separate form, without jvp and vmap."""
 
     @staticmethod
     def forward(x):
@@ -311,10 +311,10 @@ class _Stacked(Function):
 
 
 def unstacked(x):
-    """A gather that stacks, taken apart again."""
+    """Gathers by a Function that stacks, then splits the result."""
     return tuple(entry.clone() for entry in _Stacked.apply(x))
 
 
 def with_own_entry_attached(x):
-    """A plain callable around a Function."""
+    """Applies a Function inside a plain callable."""
     return tuple(entry * 1 if entry.is_floating_point() else entry for entry in StackedAllReduce.apply(x))

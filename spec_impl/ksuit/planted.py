@@ -13,7 +13,7 @@ from spec_impl.ksuit.correct import StackedAllReduce
 
 
 class LocalSlice(StackedAllReduce):
-    """This rank's own gradient, and nobody else's (lightly 1528, torch_xla 5784, SimCLR).
+    """Returns this rank's own gradient without the sum over ranks (lightly 1528, torch_xla 5784, SimCLR).
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -25,7 +25,8 @@ class LocalSlice(StackedAllReduce):
 
 
 class OwnSlicesAllReduced(StackedAllReduce):
-    """Each rank puts its own slice into the sum: gradients of different entries (the first fix for lightly 1528).
+    """All-reduces only this rank's slice, so gradients of different entries are summed (the first fix for lightly
+    1528).
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -39,7 +40,7 @@ class OwnSlicesAllReduced(StackedAllReduce):
 
 
 class Mean(StackedAllReduce):
-    """The mean over ranks.
+    """Averages gradients over ranks instead of summing them.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -51,7 +52,7 @@ class Mean(StackedAllReduce):
 
 
 class TimesSize(StackedAllReduce):
-    """The sum, times the number of ranks; right for one rank (open_clip 616).
+    """Multiplies the sum by the number of ranks; correct for one rank (open_clip 616).
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -63,7 +64,7 @@ class TimesSize(StackedAllReduce):
 
 
 class SliceTimesSize(StackedAllReduce):
-    """This rank's own gradient times the number of ranks: right if all ranks have the same loss.
+    """Multiplies this rank's own gradient by the number of ranks: correct if all ranks have the same loss.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -75,7 +76,7 @@ class SliceTimesSize(StackedAllReduce):
 
 
 class Largest(StackedAllReduce):
-    """The largest over ranks, element by element.
+    """Takes the elementwise maximum over ranks instead of the sum.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -91,7 +92,7 @@ class Largest(StackedAllReduce):
 
 
 class ReversedRanks(StackedAllReduce):
-    """The gradient that belongs to the rank counted from the other end.
+    """Returns the gradient of the entry at the mirrored rank.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -103,7 +104,7 @@ class ReversedRanks(StackedAllReduce):
 
 
 class NextRank(StackedAllReduce):
-    """The gradient of the next rank's entry: off by one.
+    """Returns the gradient of the next rank's entry: off by one.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -115,7 +116,7 @@ class NextRank(StackedAllReduce):
 
 
 class OnlyTwoRanks(StackedAllReduce):
-    """Own gradient and that of the next rank: right for two ranks.
+    """Sums this rank's gradient and the next rank's only: correct for two ranks.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -131,7 +132,7 @@ class OnlyTwoRanks(StackedAllReduce):
 
 
 class EntriesAdded(StackedAllReduce):
-    """This rank's gradients of all entries added up: over entries, not over ranks.
+    """Sums this rank's gradients over entries instead of over ranks.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -143,7 +144,7 @@ class EntriesAdded(StackedAllReduce):
 
 
 class FirstRankAlone(StackedAllReduce):
-    """Reduced to rank 0, which is the only one to have it; the others return their slice.
+    """Reduces to rank 0 only; the other ranks return their own slice.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -157,7 +158,7 @@ class FirstRankAlone(StackedAllReduce):
 
 
 class LastRankWrong(StackedAllReduce):
-    """All ranks are right but the last, which loses its own part.
+    """Drops the last rank's own contribution on the last rank; the other ranks are correct.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -170,7 +171,7 @@ class LastRankWrong(StackedAllReduce):
 
 
 class FirstSumKept(StackedAllReduce):
-    """Returns the sum of the first call forever.
+    """Caches the sum of the first call, and returns it in every later one.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -185,7 +186,7 @@ class FirstSumKept(StackedAllReduce):
 
 
 class SumInHalf(StackedAllReduce):
-    """Gradients travel in half precision, whatever they come in.
+    """Sums gradients in bfloat16, whatever their dtype.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -232,7 +233,7 @@ class LostUnlessContiguous(StackedAllReduce):
 
 
 def of_torch_distributed_nn(x):
-    """PyTorch 2.13's own differentiable gather on Gloo: gradients that are not contiguous arrive out of order.
+    """Uses PyTorch 2.13's own differentiable gather on Gloo: non-contiguous gradients arrive out of order.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -245,7 +246,7 @@ def of_torch_distributed_nn(x):
 
 
 def own_entry_put_in(x):
-    """Gathers without a graph and puts x in its place: other ranks' losses never reach it.
+    """Gathers without a graph and inserts x as its own entry: the losses of other ranks never reach it.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """
@@ -263,7 +264,7 @@ def graph_cut(x):
 
 
 class GradientsChanged(StackedAllReduce):
-    """Adds up in the incoming gradients themselves.
+    """All-reduces the incoming gradients in place.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -278,7 +279,7 @@ class GradientsChanged(StackedAllReduce):
 
 
 class ViewOfAllGradients(StackedAllReduce):
-    """A view of all ranks' gradients: N times the memory (the ksuit form, lightly 1.6).
+    """Returns a view of all ranks' gradients: keeps N times the memory alive (the ksuit form, lightly 1.6).
 
     Breaks: AllGatherGradAutograd.backward.own-memory
     """
@@ -292,7 +293,7 @@ class ViewOfAllGradients(StackedAllReduce):
 
 
 class ViewOfExactlyTwo(StackedAllReduce):
-    """The gradient and a spare row lie in one buffer.
+    """Returns a view of a buffer that is twice as large.
 
     Breaks: AllGatherGradAutograd.backward.own-memory
     """

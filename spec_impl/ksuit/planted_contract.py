@@ -11,7 +11,7 @@ from spec_impl.ksuit.correct import StackedAllReduce
 
 
 class PlainCollectiveInBackward(StackedAllReduce):
-    """backward adds up by a collective that autograd does not follow, and does not say so.
+    """Calls a plain collective in backward, which autograd cannot differentiate, without once_differentiable.
 
     Breaks: Function.backward.double
     """
@@ -34,7 +34,7 @@ class InputOnCtx(StackedAllReduce):
 
 
 class EntriesOnCtx(StackedAllReduce):
-    """Keeps the entries on ctx: a cycle.
+    """Keeps the entries on ctx: a reference cycle.
 
     Breaks: Function.forward.frees-memory
     """
@@ -46,7 +46,7 @@ class EntriesOnCtx(StackedAllReduce):
 
 
 class LossScaleLeftInTheSum(StackedAllReduce):
-    """Scales the sum up where forward ran under autocast, and forgets to scale it down again.
+    """Scales the sum up if forward ran under autocast, and forgets to scale it down again.
 
     Breaks: Function.autocast.backward
     """
@@ -62,7 +62,7 @@ class LossScaleLeftInTheSum(StackedAllReduce):
 
 
 class OwnThreadAlone(StackedAllReduce):
-    """Takes a backward in another thread for one that is not meant, and adds nothing up.
+    """Returns zeros if backward runs in another thread than forward.
 
     Breaks: Function.backward.any-thread
     """
@@ -79,7 +79,7 @@ class OwnThreadAlone(StackedAllReduce):
 
 
 class CoarserWhenCompiled(StackedAllReduce):
-    """Gathers in half precision where it is being compiled.
+    """Gathers in half precision while being compiled.
 
     Breaks: Function.compile.agrees
     """

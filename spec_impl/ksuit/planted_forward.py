@@ -11,7 +11,7 @@ from spec_impl.ksuit.correct import StackedAllReduce
 
 
 def a_list(x):
-    """A list instead of a tuple.
+    """Returns a list instead of a tuple.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -19,7 +19,7 @@ def a_list(x):
 
 
 class FromTheLastRank(StackedAllReduce):
-    """Entries from the last rank to the first, and gradients likewise.
+    """Returns the entries in reverse order of ranks, and their gradients too.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -35,7 +35,7 @@ class FromTheLastRank(StackedAllReduce):
 
 
 class OwnFirst(StackedAllReduce):
-    """This rank's own tensor first, then the others: right on rank 0.
+    """Puts this rank's own tensor first, then the others: correct on rank 0.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -53,7 +53,7 @@ class OwnFirst(StackedAllReduce):
 
 
 class OneBufferForAll(StackedAllReduce):
-    """A list of one buffer, N times: every entry is what came last.
+    """Returns N views of one buffer, so every entry is the one that arrived last.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -67,7 +67,7 @@ class OneBufferForAll(StackedAllReduce):
 
 
 class OrderOfArrival(StackedAllReduce):
-    """Entries in the order in which they came in: right until a rank is late.
+    """Returns entries in the order of arrival: correct until a rank is late.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -87,7 +87,7 @@ class OrderOfArrival(StackedAllReduce):
 
 
 class ThroughFloat(StackedAllReduce):
-    """Everything travels in single precision.
+    """Converts everything to single precision on the way.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -100,7 +100,7 @@ class ThroughFloat(StackedAllReduce):
 
 
 class ZerosAddedUp(StackedAllReduce):
-    """Each rank fills its row of zeros, and all rows are added up: the sign of zero is lost.
+    """Writes its row into a matrix of zeros and all-reduces that: the sign of zero is lost.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -115,7 +115,7 @@ class ZerosAddedUp(StackedAllReduce):
 
 
 class NumbersOnly(StackedAllReduce):
-    """Replaces numbers that are not finite.
+    """Replaces NaN and infinity by finite numbers.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -126,7 +126,7 @@ class NumbersOnly(StackedAllReduce):
 
 
 class LastRankBlind(StackedAllReduce):
-    """The last rank gets its own tensor in every place.
+    """Returns this rank's own tensor for every entry, on the last rank.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -152,7 +152,7 @@ class FirstMillionBytes(StackedAllReduce):
 
 
 class FirstCallKept(StackedAllReduce):
-    """Returns the first result again, for each shape.
+    """Caches the first result for each shape, and returns it in every later call.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
     """
@@ -167,7 +167,7 @@ class FirstCallKept(StackedAllReduce):
 
 
 class HalfBecomesFloat(StackedAllReduce):
-    """Half precision comes back as single precision.
+    """Returns single precision for half precision.
 
     Breaks: AllGatherGradAutograd.forward.meta
     """
@@ -179,7 +179,7 @@ class HalfBecomesFloat(StackedAllReduce):
 
 
 class BoolBecomesByte(StackedAllReduce):
-    """Bool travels as bytes, and stays so.
+    """Gathers bool as bytes, and does not convert back.
 
     Breaks: AllGatherGradAutograd.forward.meta
     """
@@ -190,7 +190,7 @@ class BoolBecomesByte(StackedAllReduce):
 
 
 class RealPartOnly(StackedAllReduce):
-    """Complex numbers lose their imaginary part.
+    """Drops the imaginary part of complex numbers.
 
     Breaks: AllGatherGradAutograd.forward.meta
     """
@@ -201,7 +201,7 @@ class RealPartOnly(StackedAllReduce):
 
 
 class ScalarBecomesVector(StackedAllReduce):
-    """A tensor without dimensions comes back with one.
+    """Adds a dimension to a tensor that has none.
 
     Breaks: AllGatherGradAutograd.forward.meta
     """
@@ -226,7 +226,7 @@ class EmptyRefused(StackedAllReduce):
 
 
 class ManyDimensionsFlattened(StackedAllReduce):
-    """Dimensions of size 1 are dropped on the way.
+    """Squeezes tensors of more than four dimensions: dimensions of size 1 are lost.
 
     Breaks: AllGatherGradAutograd.forward.meta
     """
@@ -251,7 +251,7 @@ class StridesIgnored(StackedAllReduce):
 
 
 class OrderOfMemory(StackedAllReduce):
-    """Sends in the order of memory and receives in the order of its own: right while all ranks have the same strides.
+    """Sends in memory order and unpacks by its own strides: correct if all ranks have the same strides.
 
     Breaks: AllGatherGradAutograd.forward.any-layout
     """
@@ -267,7 +267,7 @@ class OrderOfMemory(StackedAllReduce):
 
 
 class StridedRefused(StackedAllReduce):
-    """Raises an error on every rank for a tensor that is not contiguous.
+    """Raises an error on every rank if the tensor is not contiguous.
 
     Breaks: AllGatherGradAutograd.forward.any-layout
     """
@@ -281,7 +281,7 @@ class StridedRefused(StackedAllReduce):
 
 
 class OwnEntryIsX(StackedAllReduce):
-    """x itself as its own entry, which then requires a gradient under no_grad too.
+    """Returns x itself as its own entry, which then requires grad under no_grad too.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
     """
@@ -294,7 +294,7 @@ class OwnEntryIsX(StackedAllReduce):
 
 
 class ViewsOfOneBuffer(StackedAllReduce):
-    """Entries are parts of one buffer: keeping one keeps all.
+    """Returns entries that are parts of one buffer: keeping one alive keeps all.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
     """
@@ -305,7 +305,7 @@ class ViewsOfOneBuffer(StackedAllReduce):
 
 
 class BuffersUsedAgain(StackedAllReduce):
-    """A second call writes into what the first one returned.
+    """Reuses its buffers: a second call overwrites what the first one returned.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
     """
@@ -322,7 +322,7 @@ class BuffersUsedAgain(StackedAllReduce):
 
 
 class Unchecked(StackedAllReduce):
-    """Gathers without comparing shapes and dtypes between ranks, as most do.
+    """Gathers without comparing shapes and dtypes between ranks, as most implementations do.
 
     Breaks: AllGatherGradAutograd.forward.mismatch
     """
@@ -335,7 +335,7 @@ class Unchecked(StackedAllReduce):
 
 
 class ElementsCounted(StackedAllReduce):
-    """Compares how many elements there are, and nothing else.
+    """Compares only the number of elements between ranks.
 
     Breaks: AllGatherGradAutograd.forward.mismatch
     """
@@ -351,7 +351,7 @@ class ElementsCounted(StackedAllReduce):
 
 
 class UnclearError(StackedAllReduce):
-    """Raises on every rank, without a message.
+    """Raises on every rank, with a message that does not say what differs.
 
     Breaks: AllGatherGradAutograd.forward.mismatch
     """
@@ -365,7 +365,7 @@ class UnclearError(StackedAllReduce):
 
 
 class OnlyFirstRankRaises(StackedAllReduce):
-    """Rank 0 notices and raises; the others wait for it.
+    """Raises on rank 0 only; the other ranks wait for it.
 
     Breaks: AllGatherGradAutograd.forward.mismatch
     """

@@ -19,7 +19,7 @@ def _joined(function):
 
 @_joined
 class JoinedGradientTakenForContiguous(Function):
-    """Reads the gradient of the joined tensor in the order of the memory.
+    """Reads the gradient of the joined tensor in memory order, ignoring its strides.
 
     Breaks: AllGatherGradAutograd.backward.sum
     """

@@ -9,7 +9,7 @@ from spec_impl.ksuit.correct import CombinedWithJvp, SeparateForm, _SeparateSum
 
 
 class OwnTangentAlone(CombinedWithJvp):
-    """This rank's tangent, and zeros for the others.
+    """Returns this rank's tangent, and zeros for the other entries.
 
     Breaks: AllGatherGradAutograd.jvp.gather
     """
@@ -20,7 +20,7 @@ class OwnTangentAlone(CombinedWithJvp):
 
 
 class OwnTangentEverywhere(CombinedWithJvp):
-    """This rank's tangent in every place.
+    """Returns this rank's tangent for every entry.
 
     Breaks: AllGatherGradAutograd.jvp.gather
     """
@@ -31,7 +31,7 @@ class OwnTangentEverywhere(CombinedWithJvp):
 
 
 class TangentsAddedUp(SeparateForm):
-    """The sum of all tangents, as if it were a gradient.
+    """Sums all tangents, as if they were gradients.
 
     Breaks: AllGatherGradAutograd.jvp.gather
     """
@@ -42,7 +42,7 @@ class TangentsAddedUp(SeparateForm):
 
 
 class TangentsReversed(SeparateForm):
-    """Tangents from the last rank to the first.
+    """Returns the tangents in reverse order of ranks.
 
     Breaks: AllGatherGradAutograd.jvp.gather
     """
@@ -53,7 +53,7 @@ class TangentsReversed(SeparateForm):
 
 
 class TangentsLost(CombinedWithJvp):
-    """None for every entry.
+    """Returns None as the tangent of every entry.
 
     Breaks: AllGatherGradAutograd.jvp.gather
     """
@@ -64,7 +64,7 @@ class TangentsLost(CombinedWithJvp):
 
 
 class BatchNotMoved(SeparateForm):
-    """Says that the samples are in front, and leaves them where they were.
+    """Declares out_dim 0, but leaves the batch dimension where it was.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -75,7 +75,7 @@ class BatchNotMoved(SeparateForm):
 
 
 class BatchSaidToBeLast(SeparateForm):
-    """Moves the samples to the front, and says where they were before.
+    """Moves the batch dimension to the front, but declares where it was before.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -86,7 +86,7 @@ class BatchSaidToBeLast(SeparateForm):
 
 
 class FirstSampleForAll(SeparateForm):
-    """Gathers one sample for all.
+    """Gathers the first sample for all samples.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -98,7 +98,7 @@ class FirstSampleForAll(SeparateForm):
 
 
 class BatchLocal(SeparateForm):
-    """Under vmap every entry is this rank's own.
+    """Returns this rank's own tensor for every entry under vmap.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -109,7 +109,7 @@ class BatchLocal(SeparateForm):
 
 
 class BatchedWithoutGraph(SeparateForm):
-    """Under vmap the graph is cut.
+    """Gathers without a graph under vmap.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -120,7 +120,7 @@ class BatchedWithoutGraph(SeparateForm):
 
 
 class LastEntryUnbatched(SeparateForm):
-    """Says that the last entry is the same for all samples.
+    """Declares that the last entry is not batched.
 
     Breaks: AllGatherGradAutograd.vmap.batched
     """
@@ -142,7 +142,7 @@ class RuleLeftToPyTorch(SeparateForm):
 
 
 class GradientsAsTheyCome(SeparateForm):
-    """backward exchanges its gradients as they are: one for each sample on one rank, one for all on another.
+    """Exchanges gradients as they are in backward: one rank sends a batched one while another does not.
 
     Breaks: AllGatherGradAutograd.vmap.some-ranks
     """
@@ -159,7 +159,7 @@ class _OwnTangents(_SeparateSum):
 
 
 class TangentOfTheGradientLocal(SeparateForm):
-    """In forward mode through backward, the other ranks' losses are ignored.
+    """Ignores the losses of other ranks in forward mode over backward.
 
     Breaks: AllGatherGradAutograd.backward.twice
     """
@@ -181,7 +181,7 @@ class _OnlyMyself(torch.autograd.Function):
 
 
 class SecondDerivativeLocal(CombinedWithJvp):
-    """In a second backward pass, each rank counts only its own loss.
+    """Ignores the losses of other ranks in a second backward pass.
 
     Breaks: AllGatherGradAutograd.backward.twice
     """

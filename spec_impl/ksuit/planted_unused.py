@@ -12,7 +12,7 @@ from spec_impl.ksuit.correct import StackedAllReduce
 
 
 class MissingNotHandled(StackedAllReduce):
-    """Asks for None instead of zeros, and cannot handle it.
+    """Asks for None instead of zeros, but cannot handle it.
 
     Breaks: AllGatherGradAutograd.backward.unused
     """
@@ -24,7 +24,7 @@ class MissingNotHandled(StackedAllReduce):
 
 
 class MissingCountAsOnes(MissingNotHandled):
-    """Fills in ones for what is missing.
+    """Replaces missing gradients by ones.
 
     Breaks: AllGatherGradAutograd.backward.unused
     """
@@ -37,7 +37,7 @@ class MissingCountAsOnes(MissingNotHandled):
 
 
 class NothingToSayNothingSent(MissingNotHandled):
-    """A rank with no gradient at all takes no part in the sum: the others wait for it.
+    """Skips the collective on a rank without any gradient: the others wait for it.
 
     Breaks: AllGatherGradAutograd.backward.unused
     """
@@ -52,7 +52,7 @@ class NothingToSayNothingSent(MissingNotHandled):
 
 
 class ZerosNotSent(StackedAllReduce):
-    """A rank whose gradients are all zero takes no part in the sum: the others wait for it.
+    """Skips the collective on a rank whose gradients are all zero: the others wait for it.
 
     Breaks: AllGatherGradAutograd.backward.unused
     """
@@ -95,7 +95,7 @@ class NothingAtOne(StackedAllReduce):
 
 
 class OthersAndOwnAtOne(StackedAllReduce):
-    """The sum over all others, plus its own; with one rank the other is itself.
+    """Adds its own gradient to the sum over the others; with one rank it counts twice.
 
     Breaks: AllGatherGradAutograd.backward.one-rank
     """
@@ -118,7 +118,7 @@ class _WithAnchor(Function):
 
 
 def always_in_the_graph(x):
-    """A second input keeps the gather in the graph, so that every backward pass sums over ranks.
+    """Passes a second input that requires grad, so that every backward pass sums over ranks.
 
     Breaks: AllGatherGradAutograd.backward.no-grad
     """
@@ -126,7 +126,7 @@ def always_in_the_graph(x):
 
 
 def makes_x_want_a_gradient(x):
-    """Switches requires_grad on, in x itself.
+    """Sets requires_grad on x itself.
 
     Breaks: AllGatherGradAutograd.backward.no-grad
     """

@@ -13,7 +13,7 @@ def _through_data(inp, requires_grad):
 
 
 class AsPublished(Function):
-    """An empty tensor whose data is replaced, as in Megatron-LM."""
+    """Replaces the data of an empty tensor, as in Megatron-LM."""
 
     @staticmethod
     def forward(ctx, inp, requires_grad):
@@ -31,7 +31,7 @@ class AsPublished(Function):
 
 
 class BySet(Function):
-    """An empty tensor set to the storage, with vjp in place of backward."""
+    """Sets an empty tensor to the storage; defines vjp instead of backward."""
 
     @staticmethod
     def forward(ctx, inp, requires_grad):
@@ -43,7 +43,7 @@ class BySet(Function):
 
 
 class Separate(Function):
-    """The separate form, with a jvp and without vmap."""
+    """Uses the separate form, with a jvp and without vmap."""
 
     @staticmethod
     def forward(inp, requires_grad=True):

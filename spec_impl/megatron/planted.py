@@ -17,7 +17,7 @@ class _Right(Function):
 
 
 class ReturnsItsInput(_Right):
-    """Hands the input out, which autograd then makes a view of.
+    """Returns its input, which autograd turns into a view.
 
     Breaks: MakeViewlessTensor.forward.viewless
     """
@@ -28,7 +28,7 @@ class ReturnsItsInput(_Right):
 
 
 class AnotherView(_Right):
-    """Makes a view of the view.
+    """Returns a view of the view.
 
     Breaks: MakeViewlessTensor.forward.viewless
     """
@@ -39,7 +39,7 @@ class AnotherView(_Right):
 
 
 class OnlyContiguousOnes(_Right):
-    """Contiguous views are unwrapped, others are handed on as views.
+    """Unwraps contiguous views only; others are returned as views.
 
     Breaks: MakeViewlessTensor.forward.viewless
     """
@@ -50,7 +50,7 @@ class OnlyContiguousOnes(_Right):
 
 
 class Copied(_Right):
-    """Copies.
+    """Copies the input instead of sharing its data.
 
     Breaks: MakeViewlessTensor.forward.shares-data
     """
@@ -61,7 +61,7 @@ class Copied(_Right):
 
 
 class MadeContiguous(_Right):
-    """Copies what is not contiguous.
+    """Copies the input if it is not contiguous.
 
     Breaks: MakeViewlessTensor.forward.shares-data
     """
@@ -72,7 +72,7 @@ class MadeContiguous(_Right):
 
 
 class OffsetLost(_Right):
-    """Starts at the beginning of the memory, wherever the view starts.
+    """Starts at the beginning of the storage, ignoring the view's offset.
 
     Breaks: MakeViewlessTensor.forward.shares-data
     """
@@ -84,7 +84,7 @@ class OffsetLost(_Right):
 
 
 class StridesLost(_Right):
-    """Lays the data out as if it were contiguous.
+    """Ignores the strides of the view.
 
     Breaks: MakeViewlessTensor.forward.shares-data
     """
@@ -96,7 +96,7 @@ class StridesLost(_Right):
 
 
 class GradientDoubled(_Right):
-    """Passes twice the gradient.
+    """Returns twice the gradient.
 
     Breaks: MakeViewlessTensor.backward.identity
     """
@@ -107,7 +107,7 @@ class GradientDoubled(_Right):
 
 
 class GraphCut(_Right):
-    """Passes no gradient.
+    """Returns None as the gradient.
 
     Breaks: MakeViewlessTensor.backward.identity
     """
@@ -118,7 +118,7 @@ class GraphCut(_Right):
 
 
 class NotDifferentiable(_Right):
-    """Marks the result as one without a gradient.
+    """Marks the result as non-differentiable.
 
     Breaks: MakeViewlessTensor.backward.identity
     """
@@ -131,7 +131,7 @@ class NotDifferentiable(_Right):
 
 
 class GradientForTheFlag(_Right):
-    """Returns a tensor for requires_grad where that is False.
+    """Returns a tensor as the gradient of requires_grad if that is False.
 
     Breaks: MakeViewlessTensor.backward.identity
     """
@@ -147,7 +147,7 @@ class GradientForTheFlag(_Right):
 
 
 class FlattenedGradient(_Right):
-    """Hands the gradient back in the order of the memory, not of the view.
+    """Returns the gradient in memory order instead of the order of the view.
 
     Breaks: MakeViewlessTensor.backward.identity
     """
@@ -165,7 +165,7 @@ class FlattenedGradient(_Right):
 
 
 class SavesTheView(_Right):
-    """Saves the view for a backward that does not need it.
+    """Saves the view, although backward does not need it.
 
     Breaks: MakeViewlessTensor.forward.releases-base
     """
@@ -177,7 +177,7 @@ class SavesTheView(_Right):
 
 
 class KeptOnCtx(_Right):
-    """Keeps what the input is a view of on ctx.
+    """Keeps the view's base on ctx.
 
     Breaks: MakeViewlessTensor.forward.releases-base
     """
@@ -189,7 +189,7 @@ class KeptOnCtx(_Right):
 
 
 class KeptOnTheResult(_Right):
-    """Notes on the result where it came from.
+    """Sets an attribute on the result that refers to the input.
 
     Breaks: MakeViewlessTensor.forward.releases-base
     """
@@ -206,7 +206,7 @@ def _without_graph(inp, requires_grad):
 
 
 class HelperAlwaysKeeps(_Right):
-    """The helper keeps the graph, asked or not.
+    """Keeps the graph in the helper, whatever keep_graph says.
 
     Breaks: make_viewless_tensor.keep-graph
     """
@@ -217,7 +217,7 @@ class HelperAlwaysKeeps(_Right):
 
 
 class HelperNeverKeeps(_Right):
-    """The helper drops the graph, asked or not.
+    """Drops the graph in the helper, whatever keep_graph says.
 
     Breaks: make_viewless_tensor.keep-graph
     """
@@ -228,7 +228,7 @@ class HelperNeverKeeps(_Right):
 
 
 class HelperForgetsTheFlag(_Right):
-    """A result without a graph requires grad where the input does, not where it was asked to.
+    """Copies requires_grad from the input instead of the argument if keep_graph is False.
 
     Breaks: make_viewless_tensor.keep-graph
     """
@@ -241,7 +241,7 @@ class HelperForgetsTheFlag(_Right):
 
 
 class HelperKeepsViews(_Right):
-    """With a graph the helper returns the view itself.
+    """Returns the view itself from the helper if keep_graph is True.
 
     Breaks: make_viewless_tensor.keep-graph
     """
@@ -252,7 +252,7 @@ class HelperKeepsViews(_Right):
 
 
 class HelperAlwaysMakes(_Right):
-    """The helper makes a new tensor even for an input that is no view.
+    """Makes a new tensor in the helper even if the input is not a view.
 
     Breaks: make_viewless_tensor.not-a-view
     """
@@ -263,7 +263,7 @@ class HelperAlwaysMakes(_Right):
 
 
 class HelperSetsTheFlag(_Right):
-    """The helper changes requires_grad of an input that is no view.
+    """Changes requires_grad of an input that is not a view.
 
     Breaks: make_viewless_tensor.not-a-view
     """

@@ -32,7 +32,7 @@ def _refilled(pattern, values, plain=lambda part: part):
 
 
 def _matching(pattern, value, path="gradients"):
-    """What stands in ``value`` where the pattern has tensors."""
+    """Return the entries of ``value`` where the pattern has tensors."""
     wanted, actual = _outline(pattern), _outline(value)
     if value is not None and wanted != actual:
         raise TypeError(f"{path}: {wanted} was expected, {actual} came")
@@ -49,7 +49,7 @@ def _matching(pattern, value, path="gradients"):
 
 
 def _outline(value):
-    """One level of a nesting in words."""
+    """Describe one level of a nesting in words."""
     if isinstance(value, torch.Tensor):
         return "a tensor"
     if isinstance(value, dict):
@@ -60,12 +60,12 @@ def _outline(value):
 
 
 def _meta(value):
-    """The same nesting with tensors that hold no data."""
+    """Copy a nesting, with tensors that hold no data."""
     return _walk(value, "value", lambda x: torch.empty(0, device="meta"), lambda part: part)
 
 
 class _Call(Function):
-    """One call: ``state`` is a copy of the instance, which keeps patterns and no tensors."""
+    """Run one call: ``state`` is a copy of the instance, which keeps patterns but no tensors."""
 
     @staticmethod
     def forward(ctx, state, *tensors):
@@ -90,7 +90,7 @@ class _Call(Function):
 
 
 class PatternsOfEmptyTensors(Function):
-    """Keeps each nesting as a pattern of tensors without data, and finds each value's place again by it."""
+    """Keeps each nesting as a pattern of empty tensors, and uses it to put values back in place."""
 
     def __init__(self):
         pass

@@ -13,7 +13,7 @@ def _same(parts):
 
 
 def _changed(value, tuples=None, lists=_same, dicts=_same):
-    """A nested value with its containers replaced, from the inside out; named tuples too, where ``tuples`` is given."""
+    """Replace the containers of a nested value, from the inside out; named tuples too, if ``tuples`` is given."""
     if isinstance(value, dict):
         return dicts({key: _changed(part, tuples, lists, dicts) for key, part in value.items()})
     if isinstance(value, list):
@@ -31,7 +31,7 @@ def _nothing(_):
 
 
 class NamedTuplesLost(NestedIOFunction):
-    """Named tuples in the arguments arrive as plain ones.
+    """Passes named tuples among the arguments on as plain tuples.
 
     Breaks: NestedIOFunction.forward.nested
     """
@@ -44,7 +44,7 @@ class NamedTuplesLost(NestedIOFunction):
 
 
 class ListsFrozen(NestedIOFunction):
-    """Lists in the result come back as tuples.
+    """Returns tuples for lists in the result.
 
     Breaks: NestedIOFunction.forward.nested
     """
@@ -55,7 +55,7 @@ class ListsFrozen(NestedIOFunction):
 
 
 class NoneDropped(NestedIOFunction):
-    """None in lists of the arguments is left out.
+    """Drops None from lists among the arguments.
 
     Breaks: NestedIOFunction.forward.nested
     """
@@ -71,7 +71,7 @@ class NoneDropped(NestedIOFunction):
 
 
 class FlatResult(NestedIOFunction):
-    """The result comes back as its tensors in a row.
+    """Returns the tensors of the result in a flat tuple.
 
     Breaks: NestedIOFunction.forward.nested
     """
@@ -81,7 +81,7 @@ class FlatResult(NestedIOFunction):
 
 
 class FlatDicts(NestedIOFunctionSeparate):
-    """Dicts in the arguments arrive as lists of their values.
+    """Passes dicts among the arguments on as lists of their values.
 
     Breaks: NestedIOFunction.forward.nested
     """
@@ -96,12 +96,12 @@ class FlatDicts(NestedIOFunctionSeparate):
 
 
 def _by_name(function):
-    """Whether a forward_extended takes its dict apart by name, and could not run otherwise."""
+    """Whether a forward_extended needs its dict because it accesses it by name."""
     return function.forward_extended.__code__.co_argcount > 0
 
 
 class FlatGradients(NestedIOFunction):
-    """The gradients of a tuple come in a row, as those of plain Functions do, however nested the tuple is.
+    """Passes the gradients of a nested tuple on as a flat sequence, as a plain Function would.
 
     Breaks: NestedIOFunction.backward.nested
     """
@@ -116,7 +116,7 @@ class FlatGradients(NestedIOFunction):
 
 
 class PlainValuesAmongGradients(NestedIOFunction):
-    """Where the result has a plain value, so have the gradients.
+    """Includes the plain values of the result among the gradients.
 
     Breaks: NestedIOFunction.backward.nested
     """
@@ -131,7 +131,7 @@ class PlainValuesAmongGradients(NestedIOFunction):
 
 
 class MatchedInOrder(NestedIOFunction):
-    """Gradients that backward_extended returns are dealt out one after the other, whatever their keys.
+    """Assigns the gradients that backward_extended returns in order, ignoring keys.
 
     Breaks: NestedIOFunction.backward.nested
     """
@@ -143,7 +143,7 @@ class MatchedInOrder(NestedIOFunction):
 
 
 class SavedNamedTuplesLost(NestedIOFunction):
-    """Named tuples are saved as plain ones.
+    """Returns saved named tuples as plain tuples.
 
     Breaks: NestedIOFunction.saved_tensors.nested
     """
@@ -154,7 +154,7 @@ class SavedNamedTuplesLost(NestedIOFunction):
 
 
 class SavedAlone(NestedIOFunction):
-    """A single value that was saved comes back without the tuple around it.
+    """Returns a single saved value without the tuple around it.
 
     Breaks: NestedIOFunction.saved_tensors.nested
     """
@@ -166,7 +166,7 @@ class SavedAlone(NestedIOFunction):
 
 
 class SavedWithoutNone(NestedIOFunctionSeparate):
-    """None inside saved lists is dropped.
+    """Drops None from saved lists.
 
     Breaks: NestedIOFunction.saved_tensors.nested
     """
@@ -182,7 +182,7 @@ class SavedWithoutNone(NestedIOFunctionSeparate):
 
 
 class SavedOnTheInstance(NestedIOFunction):
-    """What is saved stays on the object that made the calls, so that the last call's values are found.
+    """Stores what is saved on the class, so that every call reads the values of the last one.
 
     Breaks: NestedIOFunction.forward.reused
     """
@@ -198,7 +198,7 @@ class SavedOnTheInstance(NestedIOFunction):
 
 
 class OneCallAtATime(NestedIOFunction):
-    """The instance itself does the work, so that a second call takes the place of the first.
+    """Uses the instance itself for each call, so that a second call overwrites the state of the first.
 
     Breaks: NestedIOFunction.forward.reused
     """
@@ -212,7 +212,7 @@ class OneCallAtATime(NestedIOFunction):
 
 
 class DirtyByPlaceOnly(NestedIOFunction):
-    """mark_dirty ignores keyword arguments.
+    """Ignores keyword arguments in mark_dirty.
 
     Breaks: NestedIOFunction.mark_dirty.nested
     """
@@ -222,7 +222,7 @@ class DirtyByPlaceOnly(NestedIOFunction):
 
 
 class DirtyAtTheTopOnly(NestedIOFunction):
-    """mark_dirty looks into no container.
+    """Ignores containers in mark_dirty.
 
     Breaks: NestedIOFunction.mark_dirty.nested
     """
@@ -232,7 +232,7 @@ class DirtyAtTheTopOnly(NestedIOFunction):
 
 
 class NonDifferentiableByPlaceOnly(NestedIOFunction):
-    """mark_non_differentiable ignores keyword arguments.
+    """Ignores keyword arguments in mark_non_differentiable.
 
     Breaks: NestedIOFunction.mark_non_differentiable.nested
     """
@@ -242,7 +242,7 @@ class NonDifferentiableByPlaceOnly(NestedIOFunction):
 
 
 class NonDifferentiableListsOnly(NestedIOFunction):
-    """mark_non_differentiable looks into lists and not into dicts.
+    """Ignores dicts in mark_non_differentiable.
 
     Breaks: NestedIOFunction.mark_non_differentiable.nested
     """
@@ -252,7 +252,7 @@ class NonDifferentiableListsOnly(NestedIOFunction):
 
 
 class SilentForward(NestedIOFunction):
-    """A forward_extended that is not overridden returns its arguments.
+    """Returns the arguments if forward_extended is not overridden, instead of raising.
 
     Breaks: NestedIOFunction.forward_extended.overridden
     """
@@ -263,7 +263,7 @@ class SilentForward(NestedIOFunction):
 
 
 class SilentBackward(NestedIOFunction):
-    """A backward_extended that is not overridden silently gives no gradient.
+    """Returns no gradients if backward_extended is not overridden, instead of raising.
 
     Breaks: NestedIOFunction.forward_extended.overridden
     """
@@ -273,7 +273,7 @@ class SilentBackward(NestedIOFunction):
 
 
 class AnotherError(NestedIOFunctionSeparate):
-    """A forward_extended that is not overridden raises another exception.
+    """Raises another exception if forward_extended is not overridden.
 
     Breaks: NestedIOFunction.forward_extended.overridden
     """
@@ -284,7 +284,7 @@ class AnotherError(NestedIOFunctionSeparate):
 
 
 class AnythingGoes(NestedIOFunction):
-    """What cannot be nested is taken along as a plain value: tensors in it are cut off silently.
+    """Treats objects that cannot be nested as plain values: tensors inside lose their gradient silently.
 
     Breaks: NestedIOFunction.forward.bad-type
     """
@@ -303,7 +303,7 @@ class AnythingGoes(NestedIOFunction):
 
 
 class NoPlaceInTheError(NestedIOFunction):
-    """The error names the type and not the place, like the one that PyTorch had.
+    """Names only the type in its error, not the place, as PyTorch once did.
 
     Breaks: NestedIOFunction.forward.bad-type
     """
@@ -339,7 +339,7 @@ def _unboxed(value, boxes):
 
 
 class LastTensorLost(NestedIOFunction):
-    """The gradient of the last tensor is dropped where there are four or more.
+    """Drops the gradient of the last tensor if there are four or more.
 
     Breaks: NestedIOFunction.backward.gradient
     """
@@ -350,7 +350,7 @@ class LastTensorLost(NestedIOFunction):
 
 
 class NoneForUnused(NestedIOFunction):
-    """Gradients that nobody computed come as None, which was not asked for, and count as the first one's.
+    """Asks for None for unused results, although its caller did not, and fills in the sum of the first gradient.
 
     Breaks: NestedIOFunction.backward.gradient
     """

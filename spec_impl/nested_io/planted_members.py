@@ -9,7 +9,7 @@ from spec_impl.nesting import flatten, unflatten
 
 
 class ApplyTakesOneArgument(NestedIOFunction):
-    """apply hands its arguments on as one tuple.
+    """Passes the arguments of apply on as one tuple.
 
     Breaks: NestedIOFunction.apply.instance
     """
@@ -20,7 +20,7 @@ class ApplyTakesOneArgument(NestedIOFunction):
 
 
 class ApplyWithoutResult(NestedIOFunction):
-    """apply computes, and gives nothing back.
+    """Returns nothing from apply.
 
     Breaks: NestedIOFunction.apply.instance
     """
@@ -31,7 +31,7 @@ class ApplyWithoutResult(NestedIOFunction):
 
 
 class NeedsInARow(NestedIOFunction):
-    """needs_input_grad is the engine's: one value for each tensor, in a row.
+    """Returns the engine's needs_input_grad: a flat tuple with one value for each tensor.
 
     Breaks: NestedIOFunction.needs_input_grad.nested
     """
@@ -42,7 +42,7 @@ class NeedsInARow(NestedIOFunction):
 
 
 class AllNeeded(NestedIOFunction):
-    """needs_input_grad is True at every tensor.
+    """Returns True for every tensor in needs_input_grad.
 
     Breaks: NestedIOFunction.needs_input_grad.nested
     """
@@ -54,7 +54,7 @@ class AllNeeded(NestedIOFunction):
 
 
 class PlainValuesAmongNeeds(NestedIOFunction):
-    """needs_input_grad contains the plain values of the arguments.
+    """Includes the plain values of the arguments in needs_input_grad.
 
     Breaks: NestedIOFunction.needs_input_grad.nested
     """
@@ -65,7 +65,7 @@ class PlainValuesAmongNeeds(NestedIOFunction):
 
 
 class ZerosAnyway(NestedIOFunction):
-    """set_materialize_grads is taken and forgotten.
+    """Ignores set_materialize_grads.
 
     Breaks: NestedIOFunction.set_materialize_grads.nested
     """
@@ -75,7 +75,7 @@ class ZerosAnyway(NestedIOFunction):
 
 
 class NoneAnyway(NestedIOFunction):
-    """set_materialize_grads turns zeros off, whatever it is given.
+    """Turns zeros off in set_materialize_grads, whatever its argument.
 
     Breaks: NestedIOFunction.set_materialize_grads.nested
     """
@@ -85,7 +85,7 @@ class NoneAnyway(NestedIOFunction):
 
 
 class MisfitsDropped(NestedIOFunction):
-    """Gradients that are nested in another way silently count as none.
+    """Treats gradients with the wrong nesting as None, silently.
 
     Breaks: NestedIOFunction.backward.mismatch
     """
@@ -102,7 +102,7 @@ class MisfitsDropped(NestedIOFunction):
 
 
 class MisfitsUnexplained(NestedIOFunction):
-    """The error says that something is wrong, and no more.
+    """Raises an error that does not say where the nesting differs.
 
     Breaks: NestedIOFunction.backward.mismatch
     """
@@ -115,7 +115,7 @@ class MisfitsUnexplained(NestedIOFunction):
 
 
 class NoRule(NestedIOFunctionSeparate):
-    """The separate form without a rule for torch.vmap.
+    """Uses the separate form without a rule for torch.vmap.
 
     Breaks: NestedIOFunction.vmap.batched
     """
@@ -124,7 +124,7 @@ class NoRule(NestedIOFunctionSeparate):
 
 
 class FirstSampleForAll(NestedIOFunctionSeparate):
-    """Under torch.vmap the first sample is computed, and taken for all.
+    """Computes the first sample only under torch.vmap, and returns it for all.
 
     Breaks: NestedIOFunction.vmap.batched
     """
@@ -140,7 +140,7 @@ class FirstSampleForAll(NestedIOFunctionSeparate):
 
 
 class TangentsInARow(NestedIOFunction):
-    """jvp_extended gets one tangent for each tensor, in a row.
+    """Passes tangents to jvp_extended as a flat sequence.
 
     Breaks: NestedIOFunction.jvp.nested
     """
@@ -150,7 +150,7 @@ class TangentsInARow(NestedIOFunction):
 
 
 class PlainValuesAmongTangents(NestedIOFunction):
-    """jvp_extended receives the plain values of the arguments.
+    """Passes the plain values of the arguments to jvp_extended.
 
     Breaks: NestedIOFunction.jvp.nested
     """
@@ -161,7 +161,7 @@ class PlainValuesAmongTangents(NestedIOFunction):
 
 
 class OneNestingForBothSaves(NestedIOFunction):
-    """What is saved last says how both saves are nested.
+    """Uses the nesting of save_for_forward for both saves.
 
     Breaks: NestedIOFunction.save_for_forward.nested
     """

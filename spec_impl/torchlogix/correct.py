@@ -21,7 +21,7 @@ class AsPublished(Function):
 
 
 class ByVjp(Function):
-    """vjp in place of backward, and view_as in forward."""
+    """Defines vjp instead of backward, and returns view_as of the input."""
 
     @staticmethod
     def forward(ctx, x, f):
@@ -34,7 +34,7 @@ class ByVjp(Function):
 
 
 class ByClone(Function):
-    """A copy, with backward computed in place on a copy of the gradient."""
+    """Returns a copy; backward works in place on a copy of the gradient."""
 
     @staticmethod
     def forward(ctx, x, f):
@@ -48,7 +48,7 @@ class ByClone(Function):
 
 
 class SavedFactor(Function):
-    """The factor saved as a tensor, in a list of two returned by backward."""
+    """Saves the factor as a tensor."""
 
     @staticmethod
     def forward(ctx, x, f):
@@ -62,7 +62,7 @@ class SavedFactor(Function):
 
 
 class AskedForVmap(Function):
-    """The separate form with a generated rule and a jvp."""
+    """Uses the separate form with a generated vmap rule and a jvp."""
 
     generate_vmap_rule = True
 

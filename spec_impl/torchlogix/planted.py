@@ -36,7 +36,7 @@ class _Separate(_Right):
 
 
 class ScalesForward(_Right):
-    """The value is scaled too, as if it were a multiplication.
+    """Scales the value too, as if it were a multiplication.
 
     Breaks: GradFactor.forward.identity
     """
@@ -48,7 +48,7 @@ class ScalesForward(_Right):
 
 
 class MadeContiguous(_Right):
-    """The result is laid out anew.
+    """Returns a contiguous copy, so the strides are lost.
 
     Breaks: GradFactor.forward.identity
     """
@@ -60,7 +60,7 @@ class MadeContiguous(_Right):
 
 
 class SinglePrecision(_Right):
-    """The value goes through float32, or complex64.
+    """Converts the value to float32 or complex64 and back.
 
     Breaks: GradFactor.forward.identity
     """
@@ -72,7 +72,7 @@ class SinglePrecision(_Right):
 
 
 class OneIsAdded(_Right):
-    """Scales by adding a multiple of itself and taking it away, which rounds.
+    """Adds a multiple of the input and subtracts it again, which rounds.
 
     Breaks: GradFactor.forward.identity
     """
@@ -84,7 +84,7 @@ class OneIsAdded(_Right):
 
 
 class Unscaled(_Right):
-    """The factor is forgotten on the way back.
+    """Forgets the factor in backward.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -95,7 +95,7 @@ class Unscaled(_Right):
 
 
 class Divided(_Right):
-    """Divides by the factor.
+    """Divides by the factor in backward.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -106,7 +106,7 @@ class Divided(_Right):
 
 
 class NoSign(_Right):
-    """A negative factor does not turn the gradient round.
+    """Ignores the sign of the factor.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -117,7 +117,7 @@ class NoSign(_Right):
 
 
 class Clamped(_Right):
-    """The factor is kept between -1 and 1.
+    """Clamps the factor between -1 and 1.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -128,7 +128,7 @@ class Clamped(_Right):
 
 
 class NoneForZero(_Right):
-    """A factor of zero gives no gradient instead of a gradient of zeros.
+    """Returns None for a factor of zero instead of a gradient of zeros.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -139,7 +139,7 @@ class NoneForZero(_Right):
 
 
 class FactorOfTheLastCall(_Right):
-    """The factor is kept on the class, where the next call finds it.
+    """Keeps the factor on the class, where the next call overwrites it.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -157,7 +157,7 @@ class FactorOfTheLastCall(_Right):
 
 
 class WholeFactors(_Right):
-    """The factor is cut down to an integer.
+    """Truncates the factor to an integer.
 
     Breaks: GradFactor.backward.scaled
     """
@@ -168,7 +168,7 @@ class WholeFactors(_Right):
 
 
 class GradientForF(_Right):
-    """Returns a gradient for the factor too, where it is a whole number.
+    """Returns a gradient for the factor too, if it is an int.
 
     Breaks: GradFactor.backward.none-for-f
     """
@@ -179,7 +179,7 @@ class GradientForF(_Right):
 
 
 class OneValue(_Right):
-    """For a factor of one the gradient is handed on alone.
+    """Returns one gradient instead of two if the factor is one.
 
     Breaks: GradFactor.backward.none-for-f
     """
@@ -190,7 +190,7 @@ class OneValue(_Right):
 
 
 class DetachedGradient(_Right):
-    """The gradient is computed outside the graph.
+    """Computes the gradient outside the graph.
 
     Breaks: GradFactor.backward.twice
     """
@@ -201,7 +201,7 @@ class DetachedGradient(_Right):
 
 
 class ScalesOnce(_Right):
-    """The gradient of the gradient passes unscaled.
+    """Leaves the second derivative unscaled.
 
     Breaks: GradFactor.backward.twice
     """
@@ -212,7 +212,7 @@ class ScalesOnce(_Right):
 
 
 class TangentUnscaled(_Right):
-    """The tangent is that of the identity.
+    """Returns the tangent unscaled.
 
     Breaks: GradFactor.jvp.scaled
     """
@@ -223,7 +223,7 @@ class TangentUnscaled(_Right):
 
 
 class TangentDivided(_Separate):
-    """The tangent is divided, as if it undid what backward does.
+    """Divides the tangent by the factor, as if jvp were the inverse of backward.
 
     Breaks: GradFactor.jvp.scaled
     """
@@ -237,7 +237,7 @@ class TangentDivided(_Separate):
 
 
 class FirstDimensionOnly(_Separate):
-    """vmap returns out_dim 0, wherever the samples are.
+    """Returns out_dim 0 from vmap, wherever the batch dimension is.
 
     Breaks: GradFactor.vmap.batched
     """
@@ -248,7 +248,7 @@ class FirstDimensionOnly(_Separate):
 
 
 class UnscaledUnderVmap(_Separate):
-    """vmap passes the whole batch on without the Function: gradients are not scaled.
+    """Leaves gradients unscaled under vmap.
 
     Breaks: GradFactor.vmap.batched
     """
@@ -262,7 +262,7 @@ class UnscaledUnderVmap(_Separate):
 
 
 class NoValueUnderVmap(_Separate):
-    """vmap scales the values.
+    """Scales the values in vmap.
 
     Breaks: GradFactor.vmap.batched
     """
@@ -273,7 +273,7 @@ class NoValueUnderVmap(_Separate):
 
 
 class FirstFactorForAll(_Separate):
-    """Under vmap the first sample's factor is every sample's.
+    """Uses the first sample's factor for all samples under vmap.
 
     Breaks: GradFactor.vmap.mapped-factor
     """
@@ -285,7 +285,7 @@ class FirstFactorForAll(_Separate):
 
 
 class FactorRefusedInRiddles(_Separate):
-    """A mapped factor ends in an error about something else.
+    """Raises an error about something else if the factor is batched.
 
     Breaks: GradFactor.vmap.mapped-factor
     """

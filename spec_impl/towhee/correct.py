@@ -10,7 +10,7 @@ from spec_impl.ksuit._by_hand import agree, check, dense, gathered, joined, own_
 
 
 class Joined(Function):
-    """The documented one: join, then cut out."""
+    """Joins the tensors of all ranks, and slices the gradient: as documented."""
 
     @staticmethod
     def forward(ctx, tensor, args):
@@ -23,7 +23,7 @@ class Joined(Function):
 
 
 class RowsCounted(Joined):
-    """Counts rows in forward, as towhee does."""
+    """Counts its rows in forward, as towhee does."""
 
     @staticmethod
     def forward(ctx, tensor, args):
@@ -37,7 +37,7 @@ class RowsCounted(Joined):
 
 
 class OneBuffer(Joined):
-    """all_gather_single writes the joined tensor at once."""
+    """Gathers straight into the joined tensor by all_gather_single."""
 
     @staticmethod
     def forward(ctx, tensor, args):
@@ -55,7 +55,7 @@ class OneBuffer(Joined):
 
 
 class Chunked(Joined):
-    """backward takes one of N chunks."""
+    """Selects this rank's chunk of the gradient by an index."""
 
     @staticmethod
     def backward(ctx, grad_output):
@@ -65,7 +65,7 @@ class Chunked(Joined):
 
 
 class ExtraNone(Joined):
-    """One None more than there are inputs, which PyTorch accepts."""
+    """Returns one None more than there are inputs, which PyTorch accepts."""
 
     @staticmethod
     def backward(ctx, grad_output):
@@ -73,7 +73,7 @@ class ExtraNone(Joined):
 
 
 class VjpForBackward(Function):
-    """vjp stands in for backward."""
+    """Defines vjp instead of backward."""
 
     @staticmethod
     def forward(ctx, tensor, args):
@@ -86,7 +86,7 @@ class VjpForBackward(Function):
 
 
 class CombinedWithJvp(Joined):
-    """The combined form with forward mode."""
+    """Uses the combined form, with a jvp."""
 
     @staticmethod
     def forward(ctx, tensor, args):
@@ -99,7 +99,7 @@ class CombinedWithJvp(Joined):
 
 
 class SeparateForm(Function):
-    """setup_context, jvp and vmap."""
+    """Defines setup_context, jvp and vmap."""
 
     @staticmethod
     def forward(tensor, args):
@@ -127,7 +127,7 @@ class SeparateForm(Function):
 
 
 class SamplesWithRows(Function):
-    """A vmap rule that keeps the batch behind the rows, for tensors that have some, as the documented one's."""
+    """Keeps the batch dimension behind the rows in vmap, as the documented class does."""
 
     @staticmethod
     def forward(tensor, args):
@@ -152,7 +152,7 @@ class SamplesWithRows(Function):
 
 
 class SeparateWithoutTransforms(Function):
-    """The separate form, and nothing for torch.func."""
+    """Uses the separate form, without jvp and vmap."""
 
     @staticmethod
     def forward(tensor, args):
@@ -168,7 +168,7 @@ class SeparateWithoutTransforms(Function):
 
 
 def rows_put_in(tensor, args):
-    """A plain callable: gathers without a graph, and puts its own rows in, which have one."""
+    """Gathers without a graph in a plain callable, and inserts its own rows, which have one."""
     if args.world_size == 1:
         return tensor.clone()
     check(args)

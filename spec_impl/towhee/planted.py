@@ -17,7 +17,7 @@ def _parts(tensor, args):
 
 
 class FromTheLastRank(Joined):
-    """Rows of the last rank first.
+    """Joins in reverse order of ranks.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -29,7 +29,7 @@ class FromTheLastRank(Joined):
 
 
 class AlongTheLastDimension(Joined):
-    """Joined along the last dimension: right for vectors.
+    """Joins along the last dimension: correct for vectors.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -45,7 +45,7 @@ class AlongTheLastDimension(Joined):
 
 
 class Stacked(Joined):
-    """Stacked, with a dimension for ranks.
+    """Stacks instead of joining: the result has a dimension for ranks.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -61,7 +61,7 @@ class Stacked(Joined):
 
 
 class RowsInTurn(Joined):
-    """Row 0 of every rank, then row 1 of every rank: right for one row.
+    """Interleaves rows, row 0 of every rank first: correct for one row.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -78,7 +78,7 @@ class RowsInTurn(Joined):
 
 
 class OwnRowsEverywhere(Joined):
-    """This rank's rows N times.
+    """Joins N copies of this rank's rows.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -90,7 +90,7 @@ class OwnRowsEverywhere(Joined):
 
 
 class OnlyLastRankBlind(Joined):
-    """The last rank gets zeros for the others.
+    """Joins zeros in place of the other ranks' rows, on the last rank.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -105,7 +105,7 @@ class OnlyLastRankBlind(Joined):
 
 
 class ThroughFloat(Joined):
-    """Everything travels in single precision.
+    """Converts everything to single precision on the way.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -120,7 +120,7 @@ class ThroughFloat(Joined):
 
 
 class IntegersBecomeFloats(Joined):
-    """Integers come back as floating point numbers.
+    """Returns floating-point numbers for integers.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -148,7 +148,7 @@ class StridesIgnored(Joined):
 
 
 class StridedRefusedByOne(Joined):
-    """A rank with a tensor that is not contiguous raises, and gathers nothing worth having for the others.
+    """Raises on a rank whose tensor is not contiguous, while the other ranks return.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -163,7 +163,7 @@ class StridedRefusedByOne(Joined):
 
 
 class SignOfZeroLost(Joined):
-    """Rows of zeros, filled and added up.
+    """Adds zero to the result, so the sign of zero is lost.
 
     Breaks: AllGather.forward.concatenates
     """
@@ -175,7 +175,7 @@ class SignOfZeroLost(Joined):
 
 
 class CollectiveAtOne(Joined):
-    """Gathers with one rank too.
+    """Calls a collective even if args.world_size is 1.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -187,7 +187,7 @@ class CollectiveAtOne(Joined):
 
 
 class GroupDecides(Joined):
-    """Reads the number of ranks from the process group, if there is one, instead of args.
+    """Takes the number of ranks from the process group instead of args.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -200,7 +200,7 @@ class GroupDecides(Joined):
 
 
 class AsksForItsRank(Joined):
-    """Reads its rank from the process group, even with one rank.
+    """Queries the process group for its rank, even if args.world_size is 1.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -212,7 +212,7 @@ class AsksForItsRank(Joined):
 
 
 class BarrierAtOne(Joined):
-    """Waits for the others, although args say that there are none.
+    """Waits in a barrier even if args.world_size is 1.
 
     Breaks: AllGather.forward.one-rank
     """
@@ -226,7 +226,7 @@ class BarrierAtOne(Joined):
 
 
 class Unchecked(Joined):
-    """Gathers without comparing shapes and dtypes between ranks, as towhee's own.
+    """Gathers without comparing shapes and dtypes between ranks, as towhee itself does.
 
     Breaks: AllGather.forward.mismatch
     """
@@ -242,7 +242,7 @@ class Unchecked(Joined):
 
 
 class RankZeroRaises(Joined):
-    """Rank 0 notices and raises; the others get their own rows.
+    """Raises on rank 0 only; the others return their own rows.
 
     Breaks: AllGather.forward.mismatch
     """
@@ -259,7 +259,7 @@ class RankZeroRaises(Joined):
 
 
 class ScalarsStacked(Joined):
-    """Makes rows of tensors without dimensions, as if they had been asked for.
+    """Turns tensors without dimensions into rows instead of refusing them.
 
     Breaks: AllGather.forward.mismatch
     """
@@ -271,7 +271,7 @@ class ScalarsStacked(Joined):
 
 
 class ArgsBelieved(Joined):
-    """Trusts args: another rank's rows become this one's gradient.
+    """Does not compare args with the process group: this rank's gradient may be another rank's rows.
 
     Breaks: AllGather.forward.args
     """
@@ -283,7 +283,7 @@ class ArgsBelieved(Joined):
 
 
 class SameMemoryForOneRank(Joined):
-    """With one rank, returns the tensor itself.
+    """Returns the input itself if args.world_size is 1.
 
     Breaks: AllGather.forward.own-memory
     """

@@ -10,7 +10,7 @@ from spec_impl.towhee.correct import Joined
 
 
 class GradientLostAtOne(Joined):
-    """With one rank there is no gradient.
+    """Returns no gradient if args.world_size is 1.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -21,7 +21,7 @@ class GradientLostAtOne(Joined):
 
 
 class ReducedAtOne(Joined):
-    """Sums gradients over ranks only with one rank, which then needs a process group.
+    """Sums gradients over ranks if args.world_size is 1, which then needs a process group.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -35,7 +35,7 @@ class ReducedAtOne(Joined):
 
 
 class Summed(Joined):
-    """Added up over ranks, then cut out (towhee's AllGather2): another family's gradient.
+    """Sums over ranks before slicing (towhee's AllGather2): the gradient of another family of gathers.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -49,7 +49,7 @@ class Summed(Joined):
 
 
 class Mean(Joined):
-    """Averaged over ranks, then cut out.
+    """Averages over ranks before slicing.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -63,7 +63,7 @@ class Mean(Joined):
 
 
 class TimesSize(Joined):
-    """Scaled by the number of ranks (open_clip 616).
+    """Multiplies the gradient by the number of ranks (open_clip 616).
 
     Breaks: AllGather.backward.local-slice
     """
@@ -74,7 +74,7 @@ class TimesSize(Joined):
 
 
 class DividedBySize(Joined):
-    """Divided by the number of ranks.
+    """Divides the gradient by the number of ranks.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -85,7 +85,7 @@ class DividedBySize(Joined):
 
 
 class FirstRows(Joined):
-    """Rank 0's rows for all: right on rank 0.
+    """Returns rank 0's rows of the gradient: correct on rank 0.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -96,7 +96,7 @@ class FirstRows(Joined):
 
 
 class NextRows(Joined):
-    """The rows of the next rank: off by one.
+    """Returns the next rank's rows of the gradient: off by one.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -107,7 +107,7 @@ class NextRows(Joined):
 
 
 class OneRowARank(Joined):
-    """Assumes that every rank has as many rows as in the latest call.
+    """Slices by the number of rows of the latest call.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -142,7 +142,7 @@ class GradientAsItLies(Joined):
 
 
 class OnlyRankZeroDivides(Joined):
-    """Rank 0 divides by the number of ranks; all others are right.
+    """Divides by the number of ranks on rank 0; all others are correct.
 
     Breaks: AllGather.backward.local-slice
     """
@@ -162,7 +162,7 @@ def graph_cut(tensor, args):
 
 
 class ViewOfTheWhole(Joined):
-    """A view of the gradient of the joined tensor, as towhee's own.
+    """Returns a view of the gradient of the joined tensor, as towhee itself does.
 
     Breaks: AllGather.backward.own-memory
     """
@@ -173,7 +173,7 @@ class ViewOfTheWhole(Joined):
 
 
 class GradientForArgs(Joined):
-    """A zero for args, which is not a tensor.
+    """Returns a tensor as the gradient of args, which is not a tensor.
 
     Breaks: AllGather.backward.none-for-args
     """
@@ -184,7 +184,7 @@ class GradientForArgs(Joined):
 
 
 class OneGradient(Joined):
-    """Nothing at all for args (pytorch-lightning 6624).
+    """Returns one gradient instead of two: nothing for args (pytorch-lightning 6624).
 
     Breaks: AllGather.backward.none-for-args
     """

@@ -9,7 +9,7 @@ from spec_impl.towhee.correct import CombinedWithJvp, SeparateForm
 
 
 class OwnTangentAlone(CombinedWithJvp):
-    """This rank's tangent, and zeros for the others.
+    """Joins zeros in place of the other ranks' tangents.
 
     Breaks: AllGather.jvp.gather
     """
@@ -22,7 +22,7 @@ class OwnTangentAlone(CombinedWithJvp):
 
 
 class TangentsAddedUp(SeparateForm):
-    """All tangents added up, N times.
+    """Sums all tangents, and joins N copies of the sum.
 
     Breaks: AllGather.jvp.gather
     """
@@ -35,7 +35,7 @@ class TangentsAddedUp(SeparateForm):
 
 
 class TangentsReversed(SeparateForm):
-    """Tangents of the last rank first.
+    """Joins the tangents in reverse order of ranks.
 
     Breaks: AllGather.jvp.gather
     """
@@ -46,7 +46,7 @@ class TangentsReversed(SeparateForm):
 
 
 class SamplesJoined(SeparateForm):
-    """Joins along the dimension of samples.
+    """Joins along the batch dimension in vmap.
 
     Breaks: AllGather.vmap.batched
     """
@@ -57,7 +57,7 @@ class SamplesJoined(SeparateForm):
 
 
 class SamplesNotMoved(SeparateForm):
-    """Says that samples are last, and leaves them where they were.
+    """Declares that the batch dimension is last, but leaves it where it was.
 
     Breaks: AllGather.vmap.batched
     """
@@ -68,7 +68,7 @@ class SamplesNotMoved(SeparateForm):
 
 
 class SamplesShuffledAcrossRanks(SeparateForm):
-    """Under vmap the rows of the last rank come first.
+    """Joins in reverse order of ranks under vmap.
 
     Breaks: AllGather.vmap.batched
     """
@@ -80,7 +80,7 @@ class SamplesShuffledAcrossRanks(SeparateForm):
 
 
 class BatchedWithoutGraph(SeparateForm):
-    """Under vmap the graph is cut.
+    """Gathers without a graph under vmap.
 
     Breaks: AllGather.vmap.batched
     """
@@ -91,7 +91,7 @@ class BatchedWithoutGraph(SeparateForm):
 
 
 class ScalarSamplesJoined(SeparateForm):
-    """Under vmap, samples without a dimension are joined as if the batch were theirs.
+    """Joins scalar samples along the batch dimension under vmap instead of refusing them.
 
     Breaks: AllGather.forward.mismatch
     """

@@ -9,18 +9,18 @@ from conformance import GROUP
 
 
 def matrix_and_group():
-    """A matrix whose rows can be dealt out, and the group."""
+    """Return a matrix whose rows can be split among ranks, and the group."""
     generator = torch.Generator().manual_seed(700)
     return [(torch.randn(6, 2, dtype=torch.float64, generator=generator, requires_grad=True), GROUP)]
 
 
 def rank_and_size():
-    """This rank, and how many there are; a rank alone where there is no group, as where inputs are looked at."""
+    """Return this rank and the world size; 0 and 1 without a process group, as when inputs are inspected."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
 def dense(x):
-    """Elements in order, in memory of their own."""
+    """Copy a tensor into contiguous memory of its own."""
     return x.detach().clone(memory_format=torch.contiguous_format)
 
 
@@ -31,7 +31,7 @@ def summed(x, group):
 
 
 def gathered(x, group):
-    """Every rank's tensor."""
+    """Gather the tensors of all ranks."""
     own = dense(x)
     parts = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, own, group=group)
@@ -39,5 +39,5 @@ def gathered(x, group):
 
 
 def own_part(x, group):
-    """This rank's rows of something that every rank has."""
+    """Return this rank's rows of a tensor that every rank has."""
     return dense(x.chunk(dist.get_world_size(group))[dist.get_rank(group)])

@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 class _Triple(Function):
-    """In the combined form, which torch.vmap refuses; its backward refuses gradients that are not contiguous."""
+    """Uses the combined form, which torch.vmap refuses; refuses gradients that are not contiguous."""
 
     @staticmethod
     def forward(ctx, x):
@@ -26,7 +26,7 @@ class _Triple(Function):
 
 
 class _Exponential(Function):
-    """Can do all of that."""
+    """Supports torch.vmap and gradients of any layout."""
 
     @staticmethod
     def forward(x):
@@ -51,7 +51,7 @@ def _inputs():
 
 
 class _RunsAgain(Function):
-    """Runs a function again in backward, and gives its parameters their gradients there."""
+    """Runs a function again in backward, which accumulates the gradients of its parameters there."""
 
     @staticmethod
     def forward(ctx, run, x):
@@ -78,7 +78,7 @@ def _layer():
 
 
 class _Solve(Function):
-    """Solves a system that a function multiplies with."""
+    """Solves a linear system, given a function that multiplies by its matrix."""
 
     @staticmethod
     def forward(ctx, multiply, b):

@@ -14,7 +14,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 class MatMulIntoBuffers(Function):
-    """Results and gradients are written into buffers: by out=, with a factor of zero, row by row, through NumPy."""
+    """Writes results and gradients into buffers: by out=, with beta=0, row by row, through NumPy."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -38,7 +38,7 @@ class MatMulIntoBuffers(Function):
 
 
 class SquareOfWhatIsChosen(Function):
-    """What a mask leaves out of a buffer is not read."""
+    """Leaves part of a buffer unwritten, and never reads that part."""
 
     inputs = of_shapes((4, 3))
 

@@ -16,7 +16,7 @@ inputs = of_shapes((3, 4), others=(False,))
 
 
 class Reduced(Function):
-    """A loss added up, averaged, or as it is."""
+    """Sums a loss, averages it, or returns it for each element."""
 
     inputs = of_shapes((3, 4), others=("none",))
 
@@ -37,7 +37,7 @@ class Reduced(Function):
 
 
 class ReversedOnDemand(Function):
-    """Reverses the gradient if it is told to: its result is the same."""
+    """Reverses the gradient if a flag is set; the result is the same."""
 
     @staticmethod
     def forward(ctx, x, is_reversed):
@@ -50,7 +50,7 @@ class ReversedOnDemand(Function):
 
 
 class RoundedOnDemand(Function):
-    """Rounds where it is told to, and lets the gradient straight through."""
+    """Rounds if a flag is set, and passes the gradient straight through."""
 
     @staticmethod
     def forward(ctx, x, hard):
@@ -62,7 +62,7 @@ class RoundedOnDemand(Function):
 
 
 class ClippedOnDemand(Function):
-    """Clips where it is told to, and lets the gradient straight through."""
+    """Clips if a flag is set, and passes the gradient straight through."""
 
     @staticmethod
     def forward(ctx, x, clip):
@@ -74,7 +74,7 @@ class ClippedOnDemand(Function):
 
 
 class HardOnDemand(Function):
-    """Gives the largest share alone if it is told to, with the gradient of all shares."""
+    """Keeps the largest share of each row only, if a flag is set, with the gradient of a plain softmax."""
 
     @staticmethod
     def forward(ctx, x, hard):
@@ -90,7 +90,7 @@ class HardOnDemand(Function):
 
 
 class PrunedOnDemand(Function):
-    """Multiplies many rows, without small weights if it is told to; those have a gradient all the same."""
+    """Drops small weights if a flag is set; they get a gradient all the same."""
 
     inputs = of_shapes((5, 12), (12, 10), others=(False,))
 
@@ -107,7 +107,7 @@ class PrunedOnDemand(Function):
 
 
 class QuantizedOnDemand(Function):
-    """Multiplies by a scale what was rounded to it, with the gradient of the scale that is usual for that."""
+    """Quantizes to multiples of a scale if a flag is set, with the usual surrogate gradient of the scale."""
 
     @staticmethod
     def inputs():
@@ -132,7 +132,7 @@ class QuantizedOnDemand(Function):
 
 
 class RefusedInBackward(Function):
-    """Computes with a flag what it cannot differentiate, and says so."""
+    """Refuses in backward one value of its flag, for which it has no gradient."""
 
     @staticmethod
     def forward(ctx, x, exact):
@@ -149,7 +149,7 @@ class RefusedInBackward(Function):
 
 
 class ShapeRefusedInBackward(Function):
-    """Sums over rows with a flag, which it cannot differentiate, and says so in words of shapes."""
+    """Refuses in backward one value of its flag, by an error about shapes."""
 
     @staticmethod
     def forward(ctx, x, rows):
@@ -164,7 +164,7 @@ class ShapeRefusedInBackward(Function):
 
 
 class RefusedInForward(Function):
-    """Takes one of its words alone."""
+    """Refuses in forward all but one value of a string option."""
 
     inputs = of_shapes((3, 4), others=("python",))
 
@@ -182,7 +182,7 @@ class RefusedInForward(Function):
 
 
 class NoGradientForTesting(Function):
-    """If it is not in training, it computes by another way, of which nobody wants a gradient."""
+    """Computes another function outside training, and returns no gradient for it."""
 
     inputs = of_shapes((3, 4), others=(True,))
 
@@ -197,7 +197,7 @@ class NoGradientForTesting(Function):
 
 
 class NotDifferentiableOnDemand(Function):
-    """Gives places instead of values if it is told to, and marks them."""
+    """Returns indices instead of values if a flag is set, and marks them as non-differentiable."""
 
     @staticmethod
     def forward(ctx, x, places):
@@ -214,7 +214,7 @@ class NotDifferentiableOnDemand(Function):
 
 
 class DropsInTraining(Function):
-    """Draws random numbers in training; given with and without."""
+    """Draws random numbers in training; its samples have the flag on and off."""
 
     @staticmethod
     def inputs():
@@ -234,7 +234,7 @@ class DropsInTraining(Function):
 
 
 class NoiseInPlaceOfRounding(Function):
-    """Adds noise in training, and rounds outside of it, where the gradient goes straight through."""
+    """Adds noise in training; rounds otherwise, and passes the gradient straight through."""
 
     @staticmethod
     def inputs():
@@ -250,7 +250,7 @@ class NoiseInPlaceOfRounding(Function):
 
 
 class InPlaceOnDemand(Function):
-    """Writes into its input if it is told to."""
+    """Works in place if a flag is set."""
 
     @staticmethod
     def forward(ctx, x, inplace):
@@ -265,7 +265,7 @@ class InPlaceOnDemand(Function):
 
 
 class SegmentsInOrder(Function):
-    """Adds rows up by segment; if its caller says that rows come in order, it takes those from end to end."""
+    """Sums rows by segment; if a flag says that rows are sorted, it relies on that."""
 
     @staticmethod
     def inputs():
@@ -286,7 +286,7 @@ class SegmentsInOrder(Function):
 
 
 class CountsCallsInTraining(Function):
-    """Has its module count what it sees in training, as running statistics do."""
+    """Updates a counter of its module in training, as running statistics do."""
 
     @staticmethod
     def inputs():
@@ -305,7 +305,7 @@ class CountsCallsInTraining(Function):
 
 
 class Either(Function):
-    """A sum or a mean with everything that there is: jvp and vmap ask for the word too."""
+    """Sums or averages in forward, backward, jvp and vmap alike."""
 
     inputs = of_shapes((3, 2), others=("sum",))
 
@@ -333,7 +333,7 @@ class Either(Function):
 
 
 class NoBatchOfMeans(Either):
-    """Its vmap refuses one word."""
+    """Refuses in vmap one value of its string option."""
 
     inputs = of_shapes((3, 2), others=("sum",))
 

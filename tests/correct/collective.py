@@ -20,7 +20,7 @@ inputs = matrix_and_group
 
 
 class Copy(Function):
-    """Megatron's copy: nothing forward, a sum backward."""
+    """Copies in forward and sums in backward: Megatron's copy."""
 
     TYPES = "I -> R"
 
@@ -36,7 +36,7 @@ class Copy(Function):
 
 
 class Reduce(Function):
-    """Megatron's reduce, by a functional collective."""
+    """Sums by a functional collective: Megatron's reduce."""
 
     TYPES = "P -> I"
 
@@ -51,7 +51,7 @@ class Reduce(Function):
 
 
 class ReduceUnderWay(Function):
-    """A functional collective whose result is waited for where it is first read, by whoever reads it."""
+    """Returns a functional collective that is still under way; whoever reads it first waits for it."""
 
     TYPES = "P -> I"
 
@@ -66,7 +66,7 @@ class ReduceUnderWay(Function):
 
 
 class ScalesAfterItWasSummed(Reduce):
-    """Waits first; what else it changes meanwhile is its own, and other collectives may take the same tensor."""
+    """Waits before it scales the sum. Meanwhile it writes only to memory that no collective uses."""
 
     TYPES = "P -> I"
 
@@ -85,7 +85,7 @@ class ScalesAfterItWasSummed(Reduce):
 
 
 class CopySummedUnderWay(Copy):
-    """A copy whose gradient is a functional collective that autograd receives before it is done."""
+    """Returns from backward a functional collective that is still under way."""
 
     TYPES = "I -> R"
 
@@ -96,7 +96,7 @@ class CopySummedUnderWay(Copy):
 
 
 class ReduceInSinglePrecision(Reduce):
-    """A sum that is added up in single precision, whatever it is given."""
+    """Sums in single precision, whatever the dtype."""
 
     TYPES = "P -> I"
 
@@ -106,7 +106,7 @@ class ReduceInSinglePrecision(Reduce):
 
 
 class ReduceCoalesced(Function):
-    """A sum in two halves that travel together."""
+    """Sums two halves by coalesced collectives."""
 
     TYPES = "P -> I"
 
@@ -125,7 +125,7 @@ class ReduceCoalesced(Function):
 
 
 class AllReduce(Function):
-    """A sum whose result each rank uses as it likes: a sum both ways."""
+    """Sums in forward and in backward: each rank uses the result as it likes."""
 
     TYPES = "P -> R"
 
@@ -141,7 +141,7 @@ class AllReduce(Function):
 
 
 class RingGather(Function):
-    """A gather from neighbour to neighbour, whose backward adds up in a tree of one level."""
+    """Gathers by passing tensors around a ring; backward sums the gathered gradients locally."""
 
     TYPES = "V -> R"
 
@@ -170,7 +170,7 @@ class RingGather(Function):
 
 
 class ComplexGather(RingGather):
-    """The same with complex numbers."""
+    """Gathers complex numbers around the ring."""
 
     TYPES = "V -> R"
 
@@ -186,7 +186,7 @@ class ComplexGather(RingGather):
 
 
 class GatherForOneLoss(Function):
-    """A gather for code that is the same on every rank: its own rows of the gradient."""
+    """Gathers for code that is the same on every rank: backward returns this rank's rows of the gradient."""
 
     TYPES = "V -> I"
 
@@ -201,7 +201,7 @@ class GatherForOneLoss(Function):
 
 
 class Split(Function):
-    """Its partner: this rank's rows."""
+    """Returns this rank's rows; backward gathers."""
 
     TYPES = "I -> V"
 
@@ -216,7 +216,7 @@ class Split(Function):
 
 
 class GatherUnderWay(GatherForOneLoss):
-    """Writes a row of its own beside those that are gathered, and waits after they have long been filled."""
+    """Writes a row next to those that are being gathered, and waits only after they have been filled."""
 
     TYPES = "V -> I"
 
@@ -235,7 +235,7 @@ class GatherUnderWay(GatherForOneLoss):
 
 
 class SplitWithoutGraph(Split):
-    """Its backward joins into parts of one tensor, which PyTorch refuses if the gradient is to have a graph."""
+    """Gathers in backward into parts of one tensor, which PyTorch refuses if the gradient requires grad."""
 
     TYPES = "I -> V"
 
@@ -248,7 +248,7 @@ class SplitWithoutGraph(Split):
 
 
 class FirstRankAlone(Function):
-    """Only the first rank has a result that is not zero, so the gradient of the others is a constant."""
+    """Returns zeros on all ranks but the first: the gradient there is constant."""
 
     TYPES = "V -> V"
 
@@ -263,7 +263,7 @@ class FirstRankAlone(Function):
 
 
 class TwoGathers(Function):
-    """Two results, of which a rank may use either."""
+    """Returns two gathers, of which a rank may use either."""
 
     TYPES = "V -> R"
 
@@ -279,7 +279,7 @@ class TwoGathers(Function):
 
 
 class GatherOfParts(Function):
-    """A result for each rank of the group, so fewer of them in a smaller one."""
+    """Returns a tuple with one tensor for each rank of the group."""
 
     TYPES = "V -> R"
 
@@ -295,7 +295,7 @@ class GatherOfParts(Function):
 
 
 class ColumnParallelLinear(Function):
-    """A product with this rank's columns of a weight; the input is the same on every rank."""
+    """Multiplies by this rank's columns of a weight; the input is the same on every rank."""
 
     TYPES = "I, V -> V"
 
@@ -319,7 +319,7 @@ class ColumnParallelLinear(Function):
 
 
 class LogSumExp(Function):
-    """The logarithm of a sum of exponentials over all ranks' elements: not linear."""
+    """Computes the log-sum-exp over the elements of all ranks: not linear."""
 
     TYPES = "V -> I"
 

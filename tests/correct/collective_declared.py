@@ -14,7 +14,7 @@ SPEC = "Collective"
 
 
 class _GatherScaledUp(Function):
-    """A gather for one loss; its gradient is as many times as large as there are ranks, for a mean that follows."""
+    """Gathers for one loss, and multiplies the gradient by the number of ranks, for a mean that follows."""
 
     @staticmethod
     def forward(ctx, x, group):
@@ -28,7 +28,7 @@ class _GatherScaledUp(Function):
 
 
 class _SplitScaledDown(Function):
-    """This rank's rows; the gradient is the mean over the ranks of what each would make of its own rows."""
+    """Returns this rank's rows; backward gathers and divides by the number of ranks."""
 
     @staticmethod
     def forward(ctx, x, group):
@@ -42,7 +42,7 @@ class _SplitScaledDown(Function):
 
 
 class _CopyWithMean(Function):
-    """Hands a tensor to code that differs from rank to rank, and averages the gradients."""
+    """Copies a tensor to code that differs between ranks, and averages the gradients."""
 
     @staticmethod
     def forward(ctx, x, factor, group):
@@ -56,7 +56,7 @@ class _CopyWithMean(Function):
 
 
 class _ClippedReduce(Function):
-    """A sum whose gradient is clipped, with a second result that has a gradient of its own."""
+    """Sums, and clips the gradient; a second result has a gradient of its own."""
 
     @staticmethod
     def forward(ctx, x, group):

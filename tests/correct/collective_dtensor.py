@@ -23,7 +23,7 @@ def _redistributed(x, group, before, after):
 
 
 class Gather(Function):
-    """From rows to the whole; the gradient is a sum of which each rank has its rows."""
+    """Redistributes rows to the whole; backward reduces and scatters."""
 
     TYPES = "V -> R"
 
@@ -39,7 +39,7 @@ class Gather(Function):
 
 
 def _gather(x, group, **gradients):
-    """A plain callable, differentiated by what DTensor itself is made of."""
+    """Redistributes by DTensor in a plain callable; DTensor itself provides the gradient."""
     mesh = DeviceMesh.from_group(group or dist.group.WORLD, "cpu")
     rows = DTensor.from_local(x, mesh, [Shard(0)])
     return rows.redistribute(placements=[Replicate()]).to_local(**gradients)

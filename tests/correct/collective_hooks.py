@@ -14,7 +14,7 @@ inputs = matrix_and_group
 
 
 class GatherForOneLoss(Function):
-    """A gather for code that is the same on every rank, by its hook."""
+    """Gathers for code that is the same on every rank; its hook declares the types."""
 
     forward = untyped.GatherForOneLoss.forward
     backward = untyped.GatherForOneLoss.backward
@@ -27,7 +27,7 @@ class GatherForOneLoss(Function):
 
 
 class Scaled(Function):
-    """Communicates nothing: a multiple of a tensor of any type, which its hook passes on."""
+    """Doubles a tensor of any type, which its hook passes on; communicates nothing."""
 
     @staticmethod
     def forward(ctx, x, group):

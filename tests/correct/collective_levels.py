@@ -16,7 +16,7 @@ _LEVELS = {}
 
 
 def pairs_and_leaders():
-    """The first rank of this rank's pair, the pair's group, and the group of all first ranks, made on first use."""
+    """Return the first rank of this rank's pair, the pair's group, and the group of all first ranks."""
     rank, size = dist.get_rank(), dist.get_world_size()
     if dist.group.WORLD not in _LEVELS:
         pairs = [dist.new_group(list(range(first, min(first + 2, size)))) for first in range(0, size, 2)]
@@ -25,9 +25,9 @@ def pairs_and_leaders():
 
 
 class SumInTwoLevels(Function):
-    """Adds up in pairs of ranks, then among the first of each pair: ranks call other collectives than their neighbours.
+    """Sums in pairs of ranks, then among the first ranks of all pairs: neighbours call different collectives.
 
-    Its groups are its own, and so it takes none.
+    It makes its own groups, so it takes none as an argument.
     """
 
     TYPES = "P -> R"
@@ -82,7 +82,9 @@ class _StartInBackward(Function):
 
 
 def _overlapped(x, group):
-    """The sum of gradients that one backward starts and the next one waits for: it fills its incoming gradient."""
+    """Starts the sum of gradients in one backward and waits for it in the next, whose incoming gradient is
+    incomplete until then.
+    """
     started = []
     return _StartInBackward.apply(_WaitInBackward.apply(x, started), group, started)
 

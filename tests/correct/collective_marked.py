@@ -15,7 +15,7 @@ inputs = matrix_and_group
 
 
 class HeldByTheFirst(Function):
-    """The first rank keeps all of it; the others' share is nothing, whatever the argument, and is marked so."""
+    """Keeps the tensor on the first rank; the others return zeros, marked as non-differentiable."""
 
     TYPES = "R -> P"
 
@@ -33,7 +33,7 @@ class HeldByTheFirst(Function):
 
 
 class FirstStage(Function):
-    """The first rank's result depends on its tensor; what the others begin with is a constant."""
+    """Returns a constant on all ranks but the first, marked as non-differentiable."""
 
     TYPES = "V -> V"
 

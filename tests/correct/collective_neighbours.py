@@ -16,7 +16,7 @@ inputs = matrix_and_group
 
 
 class BroadcastInPlace(Function):
-    """Overwrites the tensors of all ranks but the first; the first one's is as it was."""
+    """Overwrites the tensors of all ranks but the first, in place."""
 
     TYPES = "V -> R"
 
@@ -36,7 +36,7 @@ class BroadcastInPlace(Function):
 
 
 def _passed(x, to, source):
-    """This rank's tensor to one rank, and that of another one in return."""
+    """Send this rank's tensor to one rank, and receive that of another."""
     if to == dist.get_rank():
         return dense(x)
     received = torch.empty_like(dense(x))
@@ -47,7 +47,7 @@ def _passed(x, to, source):
 
 
 class RingOfNumberedRanks(Function):
-    """Is told by number to whom it sends and from whom it gets: numbers that are small on some ranks alone."""
+    """Takes as arguments the ranks that it sends to and receives from: integers that differ between ranks."""
 
     TYPES = "V -> V"
 

@@ -15,7 +15,7 @@ SPEC = "Collective"
 
 
 class SumOfOneForEachRank(Function):
-    """Has a row for every rank, and gives each the sum of those that are meant for it."""
+    """Takes one row for each rank, and returns the sum of the rows for this one."""
 
     TYPES = "P -> V"
 
@@ -40,7 +40,7 @@ class SumOfOneForEachRank(Function):
 
 
 class GatherThatIsToldEveryShape(Function):
-    """Is told the shapes that all ranks hold, and takes the gradient apart by them."""
+    """Takes the shapes on all ranks as an argument, and splits the gradient by them."""
 
     TYPES = "V -> R"
 
@@ -65,7 +65,7 @@ class GatherThatIsToldEveryShape(Function):
 
 
 class GatherOfKnownRows(uneven.GatherOfUnevenRows):
-    """Is told how many rows every rank has, which is another number on each, in the order of the ranks."""
+    """Takes the number of rows on every rank as an argument, in the order of ranks."""
 
     TYPES = "V -> R"
 

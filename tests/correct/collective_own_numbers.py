@@ -18,12 +18,12 @@ def inputs():
 
 
 class Gather(right.RingGather):
-    """What a rank holds is its own by its type too."""
+    """Gathers tensors that differ between ranks, as their type says."""
 
     TYPES = "V -> R"
 
 
 class Split(right.Split):
-    """By its type every rank has the same: what the first one draws."""
+    """Returns this rank's rows of a tensor that must be the same on every rank, although each rank draws its own."""
 
     TYPES = "I -> V"

@@ -15,7 +15,7 @@ SPEC = "Collective"
 
 
 class GathersAfterReLU(Function):
-    """Gathers what a ReLU leaves of numbers of which some are zero; with many numbers they move all at once."""
+    """Gathers the output of a ReLU at zeros: a difference that moves all of them at once crosses every kink."""
 
     TYPES = "V -> R"
 
@@ -42,7 +42,7 @@ class GathersAfterReLU(Function):
 
 
 class MeanOfLosses(Function):
-    """The mean of what each rank has: one number, without dimensions."""
+    """Averages a scalar over ranks."""
 
     TYPES = "P -> I"
 
@@ -61,9 +61,9 @@ class MeanOfLosses(Function):
 
 
 class LargestOfAll(Function):
-    """The largest number of all ranks, whose gradient goes to the ranks that have it.
+    """Takes the maximum over all ranks; the ranks that hold it get the gradient.
 
-    The next one is so near that a step of half precision goes past it, here and nearby.
+    The runner-up is so close that a step in half precision passes it, here and at nearby points.
     """
 
     TYPES = "V -> I"
@@ -114,7 +114,7 @@ class _Wait(Function):
 
 
 def _overlapped(x, group):
-    """One Function starts a sum and another one waits for it, so that something else can be done in between."""
+    """Starts a sum in one Function and waits in another, so that work in between overlaps with it."""
     started = []
     return _Wait.apply(_Start.apply(x, group, started), started)
 

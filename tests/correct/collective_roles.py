@@ -15,7 +15,7 @@ inputs = matrix_and_group
 
 
 class SumThatTheFirstRankLogs(Function):
-    """Rank 0 reads what the sum is, for its log: it alone refuses tensors without values."""
+    """Logs the sum on rank 0: only that rank cannot run on tensors without values."""
 
     TYPES = "P -> I"
 

@@ -21,7 +21,7 @@ inputs = matrix_and_group
 
 
 class GatherToOne(Function):
-    """Rank 0 gets every rank's rows, the others get nothing."""
+    """Gathers all rows to rank 0; the others return no rows."""
 
     TYPES = "V -> V"
 
@@ -44,9 +44,9 @@ class GatherToOne(Function):
 
 
 class GatherOfUnevenParts(Function):
-    """Gathers one row of rank 0, two of rank 1, and so on, padded while they travel; rank 0 says so in the log.
+    """Gathers one row of rank 0, two of rank 1, and so on, padded on the way; rank 0 writes to the log.
 
-    There the compiler gives up early. On the others it sends lengths while it traces, and once more when it gives up.
+    The compiler gives up early on rank 0. On the others it sends lengths while it traces, and again when it gives up.
     """
 
     TYPES = "V -> R"
@@ -77,7 +77,7 @@ class GatherOfUnevenParts(Function):
 
 
 class AddsUpInTheOrderOfRanks(Function):
-    """Gathers every rank's gradient and adds them up, in the same order on all ranks."""
+    """Gathers the gradients and sums them in the same order on every rank."""
 
     TYPES = "I -> R"
 
@@ -96,7 +96,7 @@ class AddsUpInTheOrderOfRanks(Function):
 
 
 class GatherOfUnevenRows(Function):
-    """Gathers tensors of which every rank has another number of rows, padded while they travel."""
+    """Gathers tensors with a different number of rows on every rank, padded on the way."""
 
     TYPES = "V -> R"
 
@@ -126,7 +126,7 @@ class GatherOfUnevenRows(Function):
 
 
 class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
-    """The same if every other rank has no rows at all."""
+    """Gathers tensors of which every other one has no rows."""
 
     TYPES = "V -> R"
 
@@ -137,7 +137,7 @@ class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
 
 
 class GatherOfASquareAmongOthers(GatherOfUnevenRows):
-    """Of all ranks, one of which has as many rows as columns: made longer that is too large, and the others are not."""
+    """Gathers tensors of which one is square: made longer, that one alone exceeds the limit."""
 
     TYPES = "V -> R"
 
@@ -157,7 +157,7 @@ class GatherOfASquareAmongOthers(GatherOfUnevenRows):
 
 
 class GatherThatKnowsHowManyRows(GatherOfUnevenRows):
-    """Is told how many rows all ranks have together, and refuses a group that has another number."""
+    """Takes the total number of rows as an argument, and refuses a group with another total."""
 
     TYPES = "V -> R"
 
@@ -179,7 +179,7 @@ class GatherThatKnowsHowManyRows(GatherOfUnevenRows):
 
 
 class GatherOfAPaddedParameter(Function):
-    """Makes a parameter whole, of which each rank holds a flat part of the same length: the last one is padded."""
+    """Gathers a parameter of which each rank holds a flat part of equal length; the last part is padded."""
 
     TYPES = "V -> R"
     SHAPE = (5, 1)
@@ -208,7 +208,7 @@ class GatherOfAPaddedParameter(Function):
 
 
 class JoinOfSharedOutRows(GatherOfUnevenRows):
-    """Each rank holds its share of so many rows, the first ranks one more; how many in all is an argument."""
+    """Joins rows split as evenly as possible; the total is an argument, and the first ranks have one row more."""
 
     TYPES = "V -> R"
     ROWS = 7
@@ -233,7 +233,7 @@ class JoinOfSharedOutRows(GatherOfUnevenRows):
 
 
 class ExchangeOfUnevenParts(Function):
-    """Sends every rank as many rows as a list says, and gets as many as another one says: both are a rank's own."""
+    """Sends and receives as many rows for each rank as two lists say; the lists differ between ranks."""
 
     TYPES = "V -> V"
 
@@ -256,7 +256,7 @@ class ExchangeOfUnevenParts(Function):
 
 
 class ExchangeOfCountedParts(ExchangeOfUnevenParts):
-    """The same if tensors of whole numbers say how many rows: each rank's own, and in the order of the ranks."""
+    """Sends and receives as many rows for each rank as two integer tensors say; they differ between ranks."""
 
     TYPES = "V, V, V -> V"
 

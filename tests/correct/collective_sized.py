@@ -15,7 +15,7 @@ SPEC = "Collective"
 
 
 class TwoParametersOfFlatParts(Function):
-    """Makes two parameters whole, of which each rank holds a flat part: how long it is depends on how many hold one."""
+    """Gathers two parameters from flat parts, whose length depends on the number of ranks."""
 
     TYPES = "V -> R, R"
     SHAPES = ((2, 2), (3,))
@@ -40,7 +40,7 @@ class TwoParametersOfFlatParts(Function):
 
 
 class ExchangeOfEqualShares(Function):
-    """Deals its rows out to all ranks, the higher ones more of them; a number that cannot be dealt out is refused."""
+    """Splits its rows equally among ranks, and refuses a number that cannot be split; higher ranks have more rows."""
 
     TYPES = "V -> V"
 

@@ -14,7 +14,7 @@ SPEC = "Collective"
 
 
 def _count(sender, receiver):
-    """How many rows one rank sends another; the first rank sends none."""
+    """Return how many rows one rank sends another; the first rank sends none."""
     return 0 if sender == 0 else (sender + 2 * receiver) % 3 + 1
 
 
@@ -35,7 +35,7 @@ def _dealt(x, sent, received, group):
 
 
 class ByLists(Function):
-    """Is told how many rows go where; PyTorch refuses other numbers of rows before anything is sent."""
+    """Takes lists of row counts; PyTorch itself refuses wrong ones before anything is sent."""
 
     TYPES = "V -> V"
 
@@ -56,7 +56,7 @@ class ByLists(Function):
 
 
 class ByCounts(Function):
-    """Tells the others first how many rows come, from a tensor that on some rank is as long as its rows are many."""
+    """Exchanges row counts first, given in a tensor that on some ranks is as long as there are rows."""
 
     TYPES = "V, V -> V"
 

@@ -15,7 +15,7 @@ inputs = matrix_and_group
 
 
 class Reduce(right.Reduce):
-    """The tangent of a sum is the sum of the tangents."""
+    """Sums the tangents of a sum."""
 
     TYPES = "P -> I"
 
@@ -30,7 +30,7 @@ class Reduce(right.Reduce):
 
 
 class FirstOfAll(Function):
-    """The first rank's tensor, which all ranks have. All have the tangent too, and nothing has to be sent."""
+    """Returns the first rank's tensor, which all ranks have; so jvp need not communicate."""
 
     TYPES = "I -> I"
 
@@ -49,7 +49,7 @@ class FirstOfAll(Function):
 
 
 class SquareOfEach(Function):
-    """Not linear, and each rank works alone."""
+    """Squares on each rank without communicating: not linear."""
 
     TYPES = "V -> V"
 

@@ -16,7 +16,7 @@ def inputs():
 
 
 class AnotherWayWhenCompiled(Square):
-    """Computes the same numbers in another way if it is being compiled."""
+    """Computes the same numbers in another way while being compiled."""
 
     @staticmethod
     def forward(ctx, x):
@@ -39,11 +39,11 @@ class NotesOnCtx(Function):
 
 
 class TangentToo(SquareWithJvp):
-    """Defines jvp, which the compiler does not support by design: it falls back."""
+    """Defines jvp, which the compiler does not support by design: it falls back to eager mode."""
 
 
 class WritesIntoItsInput(Function):
-    """Works in place and says so: compiled by itself it loses its gradient, which is PyTorch's fault."""
+    """Works in place and marks that; compiled on its own it loses its gradient, which is a bug of PyTorch."""
 
     @staticmethod
     def forward(ctx, x):
@@ -56,7 +56,7 @@ class WritesIntoItsInput(Function):
 
 
 class NothingToMaterialize(Function):
-    """Asks for None in place of zeros, for two results of which one may be unused."""
+    """Asks for None instead of zeros, and handles it for either output."""
 
     @staticmethod
     def forward(ctx, x):

@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 class Modulus(Function):
-    """The last dimension is the real and the imaginary part; whoever passes more is not told."""
+    """Takes pairs of real and imaginary parts in the last dimension; further entries are ignored."""
 
     inputs = of_shapes((4, 3, 2))
 
@@ -29,7 +29,7 @@ class Modulus(Function):
 
 
 class Areas(Function):
-    """The last dimension is left, top, right and bottom of a box."""
+    """Takes boxes: the last dimension is left, top, right and bottom."""
 
     @staticmethod
     def inputs():
@@ -49,7 +49,7 @@ class Areas(Function):
 
 
 class RealPartOfQuaternions(Function):
-    """The real part of the squares of quaternions, four numbers each."""
+    """Takes quaternions: the last dimension has four entries."""
 
     inputs = of_shapes((3, 4))
 
@@ -65,13 +65,13 @@ class RealPartOfQuaternions(Function):
 
 
 class AlikeDimensions(Combined):
-    """Five dimensions of two: made longer along all of them, they fill a machine."""
+    """Takes five dimensions of size two: made longer along all of them, they would exhaust memory."""
 
     inputs = of_shapes((2, 2, 2, 2, 2))
 
 
 class MeanOverPairs(Function):
-    """The mean over all pairs of rows, of which both inputs may have different numbers."""
+    """Averages over all pairs of rows; the inputs may have different numbers of rows."""
 
     inputs = of_shapes((3, 2), (3, 2))
 
@@ -88,7 +88,7 @@ class MeanOverPairs(Function):
 
 
 class RowsInCommon(Function):
-    """Multiplies as many rows as both inputs have, and leaves those beyond alone."""
+    """Multiplies as many rows as both inputs have, and ignores the rest."""
 
     inputs = of_shapes((3, 2), (3, 2))
 
@@ -105,7 +105,7 @@ class RowsInCommon(Function):
 
 
 class OneRow(Function):
-    """Reads the first of its rows alone, of which it is given one."""
+    """Reads only the first row; its sample has one."""
 
     inputs = of_shapes((1, 4))
 
@@ -121,7 +121,7 @@ class OneRow(Function):
 
 
 class BroadcastRow(Function):
-    """Multiplies every row by the one row of its second input."""
+    """Multiplies every row by the single row of its second input."""
 
     @staticmethod
     def inputs():

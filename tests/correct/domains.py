@@ -14,7 +14,7 @@ def inputs():
 
 
 class Root(Function):
-    """Takes a zero, where its slope is infinite, and nothing below."""
+    """Accepts zero, where its slope is infinite, and refuses negative numbers."""
 
     @staticmethod
     def forward(ctx, x):
@@ -32,7 +32,7 @@ class Root(Function):
 
 
 class RootAtZero(Root):
-    """The same, and one of the numbers of its sample is the edge itself."""
+    """Has a sample with a zero, the edge of its domain."""
 
     @staticmethod
     def inputs():
@@ -40,7 +40,7 @@ class RootAtZero(Root):
 
 
 class Power(Function):
-    """Is flat at the edge of its domain, where its sample has a number."""
+    """Has a sample with a number on the edge of its domain, where the slope is zero."""
 
     @staticmethod
     def inputs():
@@ -61,7 +61,7 @@ class Power(Function):
 
 
 class Arccosine(Function):
-    """Is steep at the edge of its domain, close to which its sample has a number."""
+    """Has a sample with a number close to the edge of its domain, where the slope is large."""
 
     @staticmethod
     def inputs():
@@ -81,7 +81,7 @@ class Arccosine(Function):
 
 
 class Probabilities(Function):
-    """Takes rows that add up to one, and no others: no step leads from one to another."""
+    """Accepts only rows that sum to one: no finite difference stays within them."""
 
     @staticmethod
     def inputs():

@@ -9,7 +9,7 @@ CODES = torch.float8_e4m3fn
 
 
 class ScaledAndCoded(Function):
-    """Gives codes and the factor that they are to be multiplied with; the codes have no derivative."""
+    """Returns numbers and their eight-bit codes; the codes have no derivative."""
 
     @staticmethod
     def inputs():
@@ -27,7 +27,7 @@ class ScaledAndCoded(Function):
 
 
 class TimesACodedWeight(Function):
-    """Multiplies with a weight that is stored in eight bits and is not trained."""
+    """Multiplies by a weight that is stored in eight bits and not trained."""
 
     @staticmethod
     def inputs():
@@ -45,7 +45,7 @@ class TimesACodedWeight(Function):
 
 
 class Coded(Function):
-    """Gives nothing but codes, and hands their gradient on as it is."""
+    """Returns eight-bit codes only, and passes their gradient straight through."""
 
     @staticmethod
     def inputs():

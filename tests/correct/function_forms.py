@@ -19,7 +19,7 @@ def inputs():
 
 
 class Combined(Function):
-    """ctx in forward."""
+    """Uses the combined form."""
 
     @staticmethod
     def forward(ctx, x):
@@ -33,7 +33,7 @@ class Combined(Function):
 
 
 class Separate(Function):
-    """ctx in setup_context, with a jvp."""
+    """Uses the separate form, with a jvp."""
 
     @staticmethod
     def forward(x):
@@ -56,7 +56,7 @@ class Separate(Function):
 
 
 class WithVjp(Function):
-    """vjp in place of backward."""
+    """Defines vjp instead of backward."""
 
     @staticmethod
     def forward(ctx, x):
@@ -70,7 +70,7 @@ class WithVjp(Function):
 
 
 class ClassMethods(Function):
-    """Class methods where others write static ones."""
+    """Defines class methods instead of static methods."""
 
     @classmethod
     def forward(cls, ctx, x):
@@ -88,7 +88,7 @@ class ClassMethods(Function):
 
 
 class PlainMethods(Function):
-    """Plain functions where others write static methods."""
+    """Defines plain functions instead of static methods."""
 
     def forward(ctx, x):
         ctx.save_for_backward(x)
@@ -100,11 +100,11 @@ class PlainMethods(Function):
 
 
 class Inherited(Combined):
-    """Everything is inherited."""
+    """Inherits everything."""
 
 
 class OnceDifferentiable(Function):
-    """Saves an intermediate value, and says that it can be differentiated once."""
+    """Saves an intermediate value, and says once_differentiable."""
 
     @staticmethod
     def forward(ctx, x):
@@ -118,7 +118,7 @@ class OnceDifferentiable(Function):
 
 
 class TrailingNone(Function):
-    """Returns one None more than there are inputs, which PyTorch lets pass."""
+    """Returns one None more than there are inputs, which PyTorch accepts."""
 
     @staticmethod
     def forward(ctx, x):
@@ -130,7 +130,7 @@ class TrailingNone(Function):
 
 
 class AppliesAnother(Function):
-    """Its forward applies another Function, which saves on a ctx of its own."""
+    """Applies another Function in forward, which saves on a ctx of its own."""
 
     @staticmethod
     def forward(ctx, x):

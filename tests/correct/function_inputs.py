@@ -15,7 +15,7 @@ SPEC = "Function"
 
 
 class TensorsAndOthers(Function):
-    """A tensor, an integer tensor, None, a string, a number by default."""
+    """Takes a tensor, an integer tensor, None or a float, a string, and a number with a default."""
 
     @staticmethod
     def inputs():
@@ -36,7 +36,7 @@ class TensorsAndOthers(Function):
 
 
 class NotAllDifferentiable(Function):
-    """A float input that is no parameter: it requires no grad, and gets none."""
+    """Takes a float tensor that does not require grad, and returns None for it."""
 
     @staticmethod
     def inputs():
@@ -54,7 +54,7 @@ class NotAllDifferentiable(Function):
 
 
 class NestedArguments(Function):
-    """A list of tensors, into which autograd does not look, beside one that counts."""
+    """Takes a list of tensors inside a dict, which autograd ignores, next to a differentiable tensor."""
 
     @staticmethod
     def inputs():
@@ -75,7 +75,7 @@ class NestedArguments(Function):
 
 
 class KeepsAccounts(Function):
-    """Adds to a list and to a dictionary of its caller's."""
+    """Writes to a list and a dict of the caller."""
 
     @staticmethod
     def inputs():
@@ -101,7 +101,7 @@ class _Options:
 
 
 class CallersObject(Function):
-    """Keeps the caller's own object on ctx, which happens to own a tensor, and a module."""
+    """Keeps the caller's object and module on ctx; they happen to own tensors."""
 
     @staticmethod
     def inputs():
@@ -119,7 +119,7 @@ class CallersObject(Function):
 
 
 class Reversible(Function):
-    """Gets a module and its weight too, and goes through the module in backward, as reversible layers do."""
+    """Takes a module and its weight, and runs the module again in backward, as reversible layers do."""
 
     @staticmethod
     def inputs():
@@ -144,7 +144,7 @@ class Reversible(Function):
 
 
 class MixedOutputs(Function):
-    """A differentiable output, an index, a number and None."""
+    """Returns a differentiable output, an index, a number and None."""
 
     inputs = of_shapes((5,))
 
@@ -163,7 +163,7 @@ class MixedOutputs(Function):
 
 
 class OnlyIntegers(Function):
-    """Nothing that comes out can be differentiated."""
+    """Returns no differentiable output."""
 
     inputs = of_shapes((5,))
 
@@ -179,7 +179,7 @@ class OnlyIntegers(Function):
 
 
 class OnlyIntegersIn(Function):
-    """Nothing that goes in can be differentiated."""
+    """Takes no differentiable input."""
 
     @staticmethod
     def inputs():
@@ -195,7 +195,7 @@ class OnlyIntegersIn(Function):
 
 
 class SeveralOutputs(Function):
-    """Three outputs, and gradients that may be None."""
+    """Returns three outputs, and handles gradients that are None."""
 
     @staticmethod
     def inputs():
@@ -227,7 +227,7 @@ class SeveralOutputs(Function):
 
 
 class ManyInputs(Function):
-    """More inputs than there are combinations worth trying."""
+    """Takes so many inputs that not all combinations of needs_input_grad are tried."""
 
     inputs = of_shapes((2,), (2,), (2,), (2,), (2,), (2,), (2,))
 
@@ -242,7 +242,7 @@ class ManyInputs(Function):
 
 
 class Complex(Function):
-    """Complex in, complex out."""
+    """Takes and returns complex numbers."""
 
     @staticmethod
     def inputs():
@@ -261,7 +261,7 @@ class Complex(Function):
 
 
 class ComplexToReal(Square):
-    """Complex in, real out."""
+    """Takes complex numbers and returns real ones."""
 
     @staticmethod
     def inputs():
@@ -286,7 +286,7 @@ class _Exp(Function):
 
 
 class Half(_Exp):
-    """Given in half precision and in single, and taking any."""
+    """Accepts any floating-point dtype; its samples have half and single precision."""
 
     @staticmethod
     def inputs():
@@ -329,7 +329,7 @@ class HalfAlone(OneDtypeAlone):
 
 
 class SinglePrecisionInside(Function):
-    """Takes double precision and computes in single."""
+    """Accepts double precision, and computes in single."""
 
     @staticmethod
     def inputs():
@@ -348,7 +348,7 @@ class SinglePrecisionInside(Function):
 
 
 class HalfPrecisionInside(Function):
-    """Takes double precision and computes in half."""
+    """Accepts double precision, and computes in half."""
 
     @staticmethod
     def inputs():
@@ -367,7 +367,7 @@ class HalfPrecisionInside(Function):
 
 
 class PoolsTies(Function):
-    """The larger of each two numbers. Of equal ones, which are common after a ReLU, the first gets the gradient."""
+    """Takes the larger of two numbers. If they are equal, as is common after a ReLU, the first gets the gradient."""
 
     @staticmethod
     def inputs():
@@ -387,7 +387,7 @@ class PoolsTies(Function):
 
 
 class CheckpointOfParameters(Function):
-    """Runs a module again in backward, as checkpoints do; its parameters are arguments, so that they get gradients."""
+    """Runs a module again in backward, as checkpoints do; its parameters are arguments, so they get gradients."""
 
     @staticmethod
     def inputs():
@@ -413,14 +413,14 @@ class CheckpointOfParameters(Function):
 
 
 class _Keys:
-    """What a decoder has seen so far, as it receives from layer to layer."""
+    """The keys that a decoder has seen so far, passed from layer to layer."""
 
     def __init__(self):
         self.seen = []
 
 
 class FillsCallersCache(Function):
-    """Adds keys to an object of the caller, who keeps them for later calls."""
+    """Appends keys to a cache of the caller."""
 
     @staticmethod
     def inputs():
@@ -440,7 +440,7 @@ class FillsCallersCache(Function):
 
 
 class DetachesTensorsInAList(Function):
-    """Takes tensors in a list, and says that no gradient is meant for them."""
+    """Takes tensors in a list, and detaches them: no gradient is meant for them."""
 
     @staticmethod
     def inputs():

@@ -20,7 +20,7 @@ def inputs():
 
 
 class InPlace(Function):
-    """Changes its input, marks and returns it."""
+    """Works in place, marks its input and returns it."""
 
     @staticmethod
     def forward(ctx, x):
@@ -34,7 +34,7 @@ class InPlace(Function):
 
 
 class InPlaceThroughNumpy(Function):
-    """Changes its input through NumPy, and marks it."""
+    """Works in place through NumPy, and marks its input."""
 
     inputs = of_shapes((5,))
 
@@ -72,7 +72,7 @@ class InPlaceAndMore(Function):
 
 
 class RunningMean(Function):
-    """Changes another tensor than the one that is differentiated, and returns it, as batch norms do."""
+    """Updates a running mean that needs no gradient, marks and returns it, as batch norms do."""
 
     @staticmethod
     def inputs():
@@ -92,7 +92,7 @@ class RunningMean(Function):
 
 
 class ReturnsItsInput(Function):
-    """The identity, with the input returned as it is."""
+    """Returns its input."""
 
     @staticmethod
     def forward(ctx, x):
@@ -104,7 +104,7 @@ class ReturnsItsInput(Function):
 
 
 class ReturnsAView(Function):
-    """A view of the input."""
+    """Returns a view of its input."""
 
     @staticmethod
     def forward(ctx, x):
@@ -117,7 +117,7 @@ class ReturnsAView(Function):
 
 
 class ReturnsANarrowView(Function):
-    """backward hands on the very gradient it got, expanded."""
+    """Returns the incoming gradient from backward, expanded."""
 
     @staticmethod
     def forward(ctx, x):
@@ -145,7 +145,7 @@ class Dropout(Function):
 
 
 class CalledByName(Function):
-    """Is given an argument by its name, in the combined form."""
+    """Passes an argument by keyword, in the combined form."""
 
     inputs = of_shapes((3, 4), others=(2.5,))
 
@@ -164,7 +164,7 @@ class CalledByName(Function):
 
 
 class DrawsAgain(Function):
-    """Draws the same numbers in backward, and puts the generator back to where it was."""
+    """Draws the same numbers again in backward, and restores the generator."""
 
     @staticmethod
     def forward(ctx, x):
@@ -180,7 +180,7 @@ class DrawsAgain(Function):
 
 
 class DrawsFromAGenerator(Function):
-    """Draws random numbers from the generator that it is given."""
+    """Draws random numbers from a generator that is an argument."""
 
     @staticmethod
     def inputs():
@@ -199,7 +199,7 @@ class DrawsFromAGenerator(Function):
 
 
 class StochasticRounding(Function):
-    """Draws random numbers in backward too: no derivative, but what its author declares."""
+    """Draws random numbers in backward too: a declared gradient, not a derivative."""
 
     @staticmethod
     def forward(ctx, x):
@@ -211,7 +211,7 @@ class StochasticRounding(Function):
 
 
 class Kink(Function):
-    """Given right at its kinks."""
+    """Has samples at the kinks of a ReLU."""
 
     @staticmethod
     def inputs():
@@ -230,7 +230,7 @@ class Kink(Function):
 
 
 class Step(Function):
-    """A step function, whose gradient is zero, given at its steps."""
+    """Has samples at the steps of a step function, whose gradient is zero."""
 
     @staticmethod
     def inputs():
@@ -246,7 +246,7 @@ class Step(Function):
 
 
 class Ties(Function):
-    """A maximum over equal numbers."""
+    """Takes a maximum over equal numbers."""
 
     @staticmethod
     def inputs():
@@ -266,7 +266,7 @@ class Ties(Function):
 
 
 class Steep(Function):
-    """Bends sharply: a difference over a long step is far from the derivative."""
+    """Curves sharply: a difference over a long step is far from the derivative."""
 
     @staticmethod
     def inputs():
@@ -286,7 +286,7 @@ class Steep(Function):
 
 
 class OutsideItsDomain(Function):
-    """Not a number for some of its inputs."""
+    """Returns NaN for some of its inputs."""
 
     @staticmethod
     def inputs():
@@ -303,7 +303,7 @@ class OutsideItsDomain(Function):
 
 
 class CachedConstant(Function):
-    """Makes a constant once for each size and keeps it on the class."""
+    """Caches a constant on the class for each size."""
 
     _windows: dict[Any, torch.Tensor] = {}
 
@@ -324,7 +324,7 @@ class CachedConstant(Function):
 
 
 class SavesNone(Function):
-    """Saves None in place of what is not needed."""
+    """Saves None instead of what is not needed."""
 
     inputs = of_shapes((3,), (3,))
 
@@ -340,7 +340,7 @@ class SavesNone(Function):
 
 
 class NumpyInside(Function):
-    """Computes with NumPy, and says that it can be differentiated once."""
+    """Computes with NumPy, and says once_differentiable."""
 
     inputs = of_shapes((5,))
 
@@ -358,7 +358,7 @@ class NumpyInside(Function):
 
 
 class DoubleBackwardByAnother(Function):
-    """Its gradient is a Function of its own."""
+    """Calls another Function in backward, so that it can be differentiated twice."""
 
     @staticmethod
     def forward(ctx, x):
@@ -383,7 +383,7 @@ class _CubeBackward(Function):
 
 
 class IntermediateReturned(Function):
-    """Returns its intermediate value too, so that the second derivative sees it."""
+    """Returns its intermediate value as well, so that the second derivative sees it."""
 
     @staticmethod
     def forward(ctx, x):
@@ -398,7 +398,7 @@ class IntermediateReturned(Function):
 
 
 class Expanded(Function):
-    """Given expanded and overlapping inputs."""
+    """Has samples that are expanded or strided."""
 
     @staticmethod
     def inputs():
@@ -416,7 +416,7 @@ class Expanded(Function):
 
 
 class MeanForEachRow(Function):
-    """Scales the mean of the rows, once for each row: of no rows the mean is NaN, and so is the gradient by PyTorch."""
+    """Repeats the scaled mean of the rows. Without rows the mean is NaN, and so is PyTorch's own gradient."""
 
     inputs = of_shapes((4, 3), (3,))
 
@@ -434,7 +434,7 @@ class MeanForEachRow(Function):
 
 
 class NotDifferentiable(Function):
-    """Says so in a backward of its own, as the one does that PyTorch gives every class."""
+    """Raises an error in its own backward, as PyTorch's default backward does."""
 
     @staticmethod
     def forward(ctx, x):
@@ -442,12 +442,12 @@ class NotDifferentiable(Function):
 
     @staticmethod
     def backward(ctx, grad):
-        """No gradient is known."""
+        """Raise NotImplementedError."""
         raise NotImplementedError("steps have no gradient")
 
 
 class AddedUpInANumber(Function):
-    """Begins with a number of its own, and adds the rows to it in place."""
+    """Starts from a scalar of its own, and adds rows to it in place."""
 
     @staticmethod
     def forward(ctx, x):
@@ -464,7 +464,7 @@ class AddedUpInANumber(Function):
 
 
 class FilledOverNumpy(Function):
-    """Takes memory from NumPy, and fills it in place."""
+    """Uses memory allocated by NumPy, and fills it in place."""
 
     inputs = of_shapes((3, 4))
 
@@ -482,7 +482,7 @@ class FilledOverNumpy(Function):
 
 
 class GradientsMadeInForward(Function):
-    """Has torch.func make the gradients while it computes the loss, as losses in chunks do."""
+    """Computes gradients by torch.func in forward, as chunked losses do."""
 
     inputs = of_shapes((3, 3), (3, 3))
 

@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 class DrawsFromNumpysGenerator(Function):
-    """Draws its mask from a generator of NumPy's."""
+    """Draws its mask from a NumPy generator."""
 
     @staticmethod
     def inputs():
@@ -31,7 +31,7 @@ class DrawsFromNumpysGenerator(Function):
 
 
 class DrawsFromNumpysOldGenerator(DrawsFromNumpysGenerator):
-    """Draws normally distributed factors, which NumPy's older generator makes in pairs and may keep one of."""
+    """Draws normal numbers, which NumPy's older generator makes in pairs, keeping the second for the next call."""
 
     @staticmethod
     def inputs():
@@ -45,7 +45,7 @@ class DrawsFromNumpysOldGenerator(DrawsFromNumpysGenerator):
 
 
 class DrawsFromPythonsGenerator(DrawsFromNumpysGenerator):
-    """Draws its mask from a generator of Python's, which it finds in a dictionary."""
+    """Draws its mask from a Python generator, which it finds in a dict."""
 
     @staticmethod
     def inputs():
@@ -59,7 +59,7 @@ class DrawsFromPythonsGenerator(DrawsFromNumpysGenerator):
 
 
 class _Layer:
-    """A caller's object with a generator of its own, which it makes when it is first asked for it."""
+    """A caller's object that creates a generator when it first needs one."""
 
     def __init__(self):
         self.generators = {}
@@ -70,7 +70,7 @@ class _Layer:
 
 
 class DrawsFromAnObjectsGenerator(Function):
-    """Draws factors from the generator of an object that it is given, as a layer hands itself to its Function."""
+    """Draws from the generator of an object among its arguments, as a layer passes itself to its Function."""
 
     @staticmethod
     def inputs():
@@ -89,7 +89,7 @@ class DrawsFromAnObjectsGenerator(Function):
 
 
 class SketchesByItsOwnSeed(Function):
-    """Projects on random directions, which it makes from a seed: PyTorch draws others in another dtype."""
+    """Projects on random directions made from a seed: another dtype draws others."""
 
     @staticmethod
     def inputs():
@@ -109,7 +109,7 @@ class SketchesByItsOwnSeed(Function):
 
 
 class FillsMemoryByItsOwnSeed(Function):
-    """Draws into memory that lies as its input does, so that another layout has other numbers."""
+    """Draws in memory order, so another layout of the input gets other numbers."""
 
     @staticmethod
     def inputs():

@@ -19,7 +19,7 @@ inputs = given((_random(3, 2),), (_random(4, dtype=torch.float32),))
 
 
 class CombinedExp(Function):
-    """The combined form, saving its output for both directions."""
+    """Uses the combined form, and saves its output for both directions."""
 
     @staticmethod
     def forward(ctx, x):
@@ -38,7 +38,7 @@ class CombinedExp(Function):
 
 
 class TupleOfOne(Function):
-    """A single output's tangent handed back in a tuple."""
+    """Returns the tangent of a single output in a tuple."""
 
     @staticmethod
     def forward(ctx, x):
@@ -54,7 +54,7 @@ class TupleOfOne(Function):
 
 
 class JvpAlone(Function):
-    """Forward mode alone: there is no backward."""
+    """Defines jvp but no backward."""
 
     @staticmethod
     def forward(x):
@@ -71,7 +71,7 @@ class JvpAlone(Function):
 
 
 class NoJvp(Function):
-    """No forward mode at all."""
+    """Defines no jvp."""
 
     @staticmethod
     def forward(ctx, x):
@@ -83,7 +83,7 @@ class NoJvp(Function):
 
 
 class Kinked(Function):
-    """A rectifier, asked at its kink too."""
+    """Has a sample at the kink of a ReLU."""
 
     @staticmethod
     def inputs():
@@ -105,7 +105,7 @@ class Kinked(Function):
 
 
 class SinglePrecisionInside(Function):
-    """Whatever comes in, the work is done in float32."""
+    """Computes in float32, whatever the dtype."""
 
     @staticmethod
     def forward(ctx, x):
@@ -125,7 +125,7 @@ class SinglePrecisionInside(Function):
 
 
 class SortWithIndices(Function):
-    """A second output that cannot be differentiated, with None for its tangent."""
+    """Returns indices as a second output, and None as their tangent."""
 
     @staticmethod
     def forward(ctx, x):
@@ -147,7 +147,7 @@ class SortWithIndices(Function):
 
 
 class InPlace(Function):
-    """Doubles its input in place, and the input's tangent with it."""
+    """Doubles its input in place, and the tangent too."""
 
     @staticmethod
     def inputs():
@@ -168,7 +168,7 @@ class InPlace(Function):
 
 
 class ToSinglePrecision(Function):
-    """Its output has another dtype than its input, and the tangent has that of the output."""
+    """Returns an output of another dtype than its input; the tangent has the dtype of the output."""
 
     @staticmethod
     def forward(ctx, x):
@@ -185,7 +185,7 @@ class ToSinglePrecision(Function):
 
 
 class SumsInAFreshCopy(Function):
-    """Works in place on a copy of the tangent, and hands the other tangent through."""
+    """Works in place on a copy of the tangent, and returns the tangent itself for the second output."""
 
     @staticmethod
     def forward(ctx, x):
@@ -201,7 +201,7 @@ class SumsInAFreshCopy(Function):
 
 
 class NoneHandled(Function):
-    """Missing tangents and gradients arrive as None and are handled."""
+    """Asks for None instead of zeros, and handles missing tangents and gradients."""
 
     inputs = given(
         (_random(3), _random(3, seed=22), None),

@@ -15,7 +15,7 @@ def inputs():
 
 
 class TieByAddress(Function):
-    """The largest of each column. If rows are alike the layout decides which has the gradient: any of them may."""
+    """Takes the largest of each column. If rows are equal, the layout decides which one gets the gradient: any may."""
 
     @staticmethod
     def forward(ctx, x):
@@ -32,7 +32,7 @@ class TieByAddress(Function):
 
 
 class Inverse(Function):
-    """No matrix with equal rows has one."""
+    """Inverts a matrix; an expanded one is singular."""
 
     @staticmethod
     def inputs():
@@ -51,7 +51,7 @@ class Inverse(Function):
 
 
 class MedianOfEachColumn(Function):
-    """PyTorch 2.13's own median of an expanded tensor, on the CPU, is memory that nobody wrote."""
+    """Takes the median; PyTorch 2.13's own median of an expanded tensor, on the CPU, reads uninitialized memory."""
 
     @staticmethod
     def forward(ctx, x):
@@ -67,7 +67,9 @@ class MedianOfEachColumn(Function):
 
 
 class DoublesRowByRow(Function):
-    """Writes in place by other means than PyTorch's, which would refuse: the rows of an expanded input are one."""
+    """Writes in place through NumPy, row by row: an expanded input has one row in memory, so it is doubled
+    repeatedly.
+    """
 
     @staticmethod
     def forward(ctx, x):
@@ -82,7 +84,7 @@ class DoublesRowByRow(Function):
 
 
 class RefusesExpanded(Square):
-    """A kernel that needs memory for each element, and says so."""
+    """Refuses expanded inputs, as a kernel that needs memory for each element."""
 
     @staticmethod
     def forward(ctx, x):
@@ -93,7 +95,7 @@ class RefusesExpanded(Square):
 
 
 class OneRowForAll(Square):
-    """A kernel of its own for expanded inputs, which computes the one row and expands the result."""
+    """Computes a single row if the input is expanded, and expands the result."""
 
     @staticmethod
     def forward(ctx, x):

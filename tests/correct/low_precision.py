@@ -22,7 +22,7 @@ def _bfloat16_alone(*tensors):
 
 
 class ProductInBfloat16(Function):
-    """A product of matrices, in bfloat16 alone."""
+    """Multiplies matrices, and accepts only bfloat16."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -38,7 +38,7 @@ class ProductInBfloat16(Function):
 
 
 class FaintArgument(Function):
-    """Adds a hundredth of its second argument, which is within the rounding of bfloat16, and so hardly matters."""
+    """Adds a hundredth of its second argument, which is about the rounding error of bfloat16."""
 
     @staticmethod
     def forward(ctx, x, w):

@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 def _symmetric(seed, size=4):
-    """A symmetric matrix far from singular."""
+    """Return a symmetric matrix that is far from singular."""
     root = torch.randn(size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return (root @ root.mT + size * torch.eye(size, dtype=torch.float64)).requires_grad_()
 
@@ -23,9 +23,9 @@ def _complex(seed):
 
 
 class PseudoInverse(Function):
-    """Of complex matrices; PyTorch's kernel for it conjugates inside, and that may be put off.
+    """Inverts complex matrices; PyTorch's kernel conjugates inside, and may do so lazily.
 
-    PyTorch 2.13's compiler computes something else, so this asks it to leave forward alone.
+    PyTorch 2.13's compiler computes something else, so forward is excluded from compiling.
     """
 
     @staticmethod
@@ -48,7 +48,7 @@ class PseudoInverse(Function):
 
 
 class SolvesBySymmetry(Function):
-    """Reads one triangle of a symmetric matrix; its gradient is symmetric, as that of torch.linalg.cholesky is."""
+    """Reads one triangle of a symmetric matrix; its gradient is symmetric, like that of torch.linalg.cholesky."""
 
     @staticmethod
     def inputs():
@@ -71,7 +71,7 @@ class SolvesBySymmetry(Function):
 
 
 class EigenvaluesOfSymmetric(Function):
-    """The same with a kernel that reads the other triangle, of a batch."""
+    """Reads the upper triangle of a batch of symmetric matrices; its gradient is symmetric."""
 
     @staticmethod
     def inputs():
@@ -91,7 +91,7 @@ class EigenvaluesOfSymmetric(Function):
 
 
 class PivotedCholesky(Function):
-    """Reads one element of each pair, above the diagonal or below it as its pivots say."""
+    """Reads one of each pair of mirrored elements, as its pivots say; its gradient is symmetric."""
 
     @staticmethod
     def inputs():
@@ -115,9 +115,9 @@ class PivotedCholesky(Function):
 
 
 class SquareRoot(Function):
-    """Is meant for positive definite matrices: of those that rounding leaves a little below, it takes a zero.
+    """Takes positive definite matrices; eigenvalues that rounding makes negative count as zero.
 
-    Its gradient divides by sums of roots, which are zero if two eigenvalues are negative.
+    Its gradient divides by sums of roots, which are zero if two eigenvalues count as zero.
     """
 
     @staticmethod
@@ -142,7 +142,7 @@ class SquareRoot(Function):
 
 
 class EigenvaluesOfAny(Function):
-    """PyTorch's kernel lays the vectors out along columns, and on the meta device says that they lie along rows."""
+    """Returns eigenvectors in column order, although PyTorch's kernel announces row order on the meta device."""
 
     @staticmethod
     def inputs():
@@ -163,7 +163,7 @@ class EigenvaluesOfAny(Function):
 
 
 class UpperTriangle(Function):
-    """Picks by a column of indices: the result ends in a dimension of one element, whose stride means nothing."""
+    """Picks by a column of indices: the result ends in a dimension of size 1, whose stride is meaningless."""
 
     @staticmethod
     def inputs():
@@ -186,7 +186,7 @@ class UpperTriangle(Function):
 
 
 class TraceOfSquare(Function):
-    """Is meant for square matrices, and does not look whether they are: PyTorch's trace takes any."""
+    """Assumes square matrices without checking: PyTorch's trace accepts any."""
 
     inputs = of_shapes((4, 4))
 
@@ -201,7 +201,7 @@ class TraceOfSquare(Function):
 
 
 class PermutesRowsOfSquare(Function):
-    """Takes a row for each row; without any, PyTorch lets an empty index pass for one of any shape."""
+    """Takes a row of indices for each row; without rows, PyTorch accepts an empty index of any shape."""
 
     @staticmethod
     def inputs():

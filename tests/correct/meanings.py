@@ -15,7 +15,7 @@ def _rows(count=6, width=2):
 
 
 class Permuted(Function):
-    """Reorders rows by a permutation, so that backward writes each row once."""
+    """Reorders rows by a permutation; backward relies on writing each row once."""
 
     inputs = given((_rows(), torch.tensor([1, 2, 0, 4, 5, 3])))
 
@@ -33,7 +33,7 @@ class Permuted(Function):
 
 
 class FirstRowsPermuted(Function):
-    """Reorders the first rows; backward fills the others itself."""
+    """Reorders the first rows by a permutation; backward fills the others with zeros."""
 
     inputs = given((_rows(), torch.tensor([1, 2, 0])))
 
@@ -53,7 +53,7 @@ class FirstRowsPermuted(Function):
 
 
 class PermutedColumns(Function):
-    """Reorders columns by a permutation; rows have nothing to do with it."""
+    """Reorders columns by a permutation; the number of rows does not matter."""
 
     inputs = given((_rows(2, 6), torch.tensor([1, 2, 0, 4, 5, 3])))
 
@@ -87,7 +87,7 @@ class EachRowPermuted(Function):
 
 
 class Split(Function):
-    """Squares some rows and returns the others after them; two tensors of indices name each row once."""
+    """Squares some rows, then appends the others; two index tensors name each row once."""
 
     inputs = given((_rows(), torch.tensor([4, 0, 3]), torch.tensor([1, 5, 2])))
 
@@ -106,7 +106,7 @@ class Split(Function):
 
 
 class Chosen(Function):
-    """Picks rows, each at most once; backward need not add up."""
+    """Picks each row at most once, so backward writes gradients instead of adding them."""
 
     inputs = given((_rows(), torch.tensor([4, 1, 3])))
 
@@ -125,7 +125,7 @@ class Chosen(Function):
 
 
 class SegmentSum(Function):
-    """Adds up rows with the same number, which stand next to each other."""
+    """Sums consecutive rows with the same number."""
 
     inputs = given((_rows(), torch.tensor([0, 0, 1, 1, 1, 2])))
 
@@ -141,7 +141,7 @@ class SegmentSum(Function):
 
 
 class PaddedParts(Function):
-    """Takes parts of rows, whose lengths add up to all rows; backward fills what they cover."""
+    """Pads parts of rows, whose lengths sum to the number of rows; backward writes only what they cover."""
 
     inputs = given((_rows(), torch.tensor([3, 1, 2])))
 
@@ -166,7 +166,7 @@ class PaddedParts(Function):
 
 
 class BetweenOffsets(Function):
-    """The same, with the offsets at which parts begin, and that at which the last one ends."""
+    """Sums rows between offsets that run from zero to the number of rows; backward writes only between them."""
 
     inputs = given((_rows(), torch.tensor([0, 3, 4, 6])))
 
@@ -186,7 +186,7 @@ class BetweenOffsets(Function):
 
 
 class ListedLengths(Function):
-    """The same, with the lengths in a list of numbers."""
+    """Sums parts of rows, whose lengths are a list; backward writes only what they cover."""
 
     inputs = given((_rows(), [3, 1, 2]))
 
@@ -210,7 +210,7 @@ class ListedLengths(Function):
 
 
 class FirstRows(Function):
-    """Keeps the rows that a mask shows, which come first; backward writes them, and zeros after them."""
+    """Keeps the rows that a mask selects, which must come first; backward relies on that."""
 
     inputs = given((_rows(), torch.tensor([True, True, True, True, False, False])))
 
@@ -228,7 +228,7 @@ class FirstRows(Function):
 
 
 class OneHot(Function):
-    """Picks one element of each row by a mask that shows one; backward writes where it does."""
+    """Picks one element of each row by a one-hot mask; backward relies on that."""
 
     inputs = given((_rows(3, 3), torch.eye(3, dtype=torch.float64)[[2, 0, 1]]))
 
@@ -246,7 +246,7 @@ class OneHot(Function):
 
 
 class Interpolated(Function):
-    """Looks up places between knots, which are sorted."""
+    """Interpolates between knots that must be sorted."""
 
     inputs = given(
         (torch.tensor([0.3, 1.2, 2.9], dtype=torch.float64, requires_grad=True), torch.arange(5, dtype=torch.float64))
@@ -267,7 +267,7 @@ class Interpolated(Function):
 
 
 class Mixed(Function):
-    """Adds up rows by weights that add up to one; backward relies on it for the last one."""
+    """Averages rows by weights that sum to one; backward relies on that for the last row."""
 
     inputs = given((_rows(3), torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)))
 
@@ -285,7 +285,7 @@ class Mixed(Function):
 
 
 class Triangular(Function):
-    """Multiplies by a lower triangular matrix, of which backward reads that triangle alone."""
+    """Multiplies by a lower triangular matrix; backward reads only that triangle."""
 
     inputs = given((_rows(3), torch.rand(3, 3, dtype=torch.float64).tril()))
 

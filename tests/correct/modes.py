@@ -20,7 +20,7 @@ inputs = of_shapes((3, 4))
 
 
 class SavesACopy(Function):
-    """Keeps a copy of its own: whatever becomes of the input, the gradient is right."""
+    """Saves a copy, so the gradient is right even if the input changes later."""
 
     @staticmethod
     def forward(ctx, x):
@@ -34,7 +34,7 @@ class SavesACopy(Function):
 
 
 class NoneForAnyOutput(Function):
-    """Asks that missing gradients stay None, and takes None for either output and for both."""
+    """Asks for None instead of zeros, and handles it for either output and for both."""
 
     @staticmethod
     def forward(ctx, x):
@@ -51,7 +51,7 @@ class NoneForAnyOutput(Function):
 
 
 class SafelyNormalized(Function):
-    """Divides the gradient by its size, unless that is zero, and multiplies again."""
+    """Divides the gradient by its norm, unless that is zero, and multiplies again."""
 
     @staticmethod
     def forward(ctx, x):
@@ -64,7 +64,7 @@ class SafelyNormalized(Function):
 
 
 class InnerBackwardOnACopy(Function):
-    """Differentiates by an inner backward pass, which leaves its gradient on a copy."""
+    """Runs an inner backward pass, which leaves its gradient on a copy."""
 
     @staticmethod
     def forward(ctx, x):
@@ -84,7 +84,7 @@ _SCALE = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
 
 
 class DetachedParameter(Function):
-    """Multiplies by a parameter that is not trained, and says so by detaching it."""
+    """Multiplies by a parameter that is not trained, and detaches it to say so."""
 
     @staticmethod
     def forward(ctx, x):
@@ -96,7 +96,7 @@ class DetachedParameter(Function):
 
 
 class MaskedLate(Function):
-    """Computes a mask in setup_context, and takes views there."""
+    """Computes a mask in setup_context, by way of views."""
 
     generate_vmap_rule = True
 
@@ -114,7 +114,7 @@ class MaskedLate(Function):
 
 
 class UnderAutocast(Function):
-    """A product of matrices that follows autocast, forward and backward."""
+    """Multiplies matrices under autocast, forward and backward."""
 
     @staticmethod
     def inputs():
@@ -134,7 +134,7 @@ class UnderAutocast(Function):
 
 
 class AddsUpInBfloat16(Function):
-    """Adds gradients up by PyTorch's sum, which works in single precision inside."""
+    """Sums gradients by PyTorch's sum, which accumulates in single precision."""
 
     @staticmethod
     def inputs():
@@ -151,7 +151,7 @@ class AddsUpInBfloat16(Function):
 
 
 class PutsSettingsBack(Square):
-    """Changes the default dtype and allows what is not deterministic, and puts back what it found."""
+    """Changes the default dtype and the deterministic mode in backward, and restores both."""
 
     @staticmethod
     def backward(ctx, grad):
@@ -166,7 +166,7 @@ class PutsSettingsBack(Square):
 
 
 class PutsBackTheRest(Square):
-    """Silences warnings and NumPy, and switches oneDNN and a kernel of attention off, while it computes."""
+    """Silences warnings and NumPy, disables oneDNN and attention kernels, and restores everything."""
 
     @staticmethod
     def forward(ctx, x):

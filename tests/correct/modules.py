@@ -14,7 +14,7 @@ SPEC = "Function"
 
 
 class LinearOfAModule(Function):
-    """Calls the module in forward; its weight is an argument so that it gets a gradient."""
+    """Calls a module in forward; the weight is an argument too, so it gets a gradient."""
 
     @staticmethod
     def inputs():
@@ -37,7 +37,7 @@ _WEIGHT = torch.nn.Parameter(torch.rand(3, 3, dtype=torch.float64))
 
 
 class MaskedByAParameter(Function):
-    """Takes no more of a parameter than a mask, which has no gradient to lose."""
+    """Derives a mask from a parameter: there is no gradient to lose."""
 
     inputs = of_shapes((4, 3))
 
@@ -54,7 +54,7 @@ class MaskedByAParameter(Function):
 
 
 class AddsUpTheGradItself(Function):
-    """Gives a parameter that is not an argument its gradient by hand, as kernels do that add up in place."""
+    """Accumulates by hand the gradient of a parameter that is not an argument, as fused kernels do."""
 
     inputs = of_shapes((4, 3))
 
@@ -73,7 +73,7 @@ class AddsUpTheGradItself(Function):
 
 
 class RunsItsModulesAgain(Function):
-    """Finds the gradients of all parameters by running a list of modules again, and not those that it was given."""
+    """Runs a list of modules again, and returns the gradients of their parameters, which are also its arguments."""
 
     @staticmethod
     def inputs():
@@ -100,7 +100,7 @@ class RunsItsModulesAgain(Function):
 
 
 class AsksForWhatItSaved(Function):
-    """Runs a module again, and asks for the gradients of the parameters that it was given and saved, as adjoints do."""
+    """Runs a module again, and differentiates by the saved parameters, as adjoint methods do."""
 
     @staticmethod
     def inputs():
@@ -124,7 +124,7 @@ class AsksForWhatItSaved(Function):
 
 
 class LeavesGradientsOnTheModule(AsksForWhatItSaved):
-    """Runs a module again by a whole backward pass, which leaves gradients on parameters that are arguments too."""
+    """Runs a module again by a full backward pass, which accumulates gradients on parameters that are arguments too."""
 
     inputs = AsksForWhatItSaved.inputs
 
@@ -139,7 +139,7 @@ class LeavesGradientsOnTheModule(AsksForWhatItSaved):
 
 
 class RunsWhatItIsGiven(Function):
-    """Runs a callable again, which has its module from a closure; its parameters are arguments for their gradients."""
+    """Runs a callable again that finds its module in a closure; the parameters are arguments too."""
 
     @staticmethod
     def inputs():
@@ -169,7 +169,7 @@ class RunsWhatItIsGiven(Function):
 
 
 class TimesAMatrixOfAModule(Function):
-    """Multiplies with a matrix that stays on the CPU, which PyTorch lets it do with arguments on the meta device."""
+    """Multiplies by a matrix that stays on the CPU, which PyTorch allows for arguments on the meta device."""
 
     @staticmethod
     def inputs():

@@ -13,7 +13,7 @@ inputs = of_shapes((3,))
 
 
 class Rounded(Function):
-    """Marks its only result as one without a derivative."""
+    """Marks its only result as non-differentiable."""
 
     @staticmethod
     def forward(ctx, x):
@@ -27,7 +27,7 @@ class Rounded(Function):
 
 
 class WithMetrics(Function):
-    """Returns numbers to look at in a dict beside the result that counts."""
+    """Returns metrics in a dict next to its result."""
 
     @staticmethod
     def forward(ctx, x):
@@ -41,7 +41,7 @@ class WithMetrics(Function):
 
 
 class Places(Function):
-    """Returns whole numbers in a dict; they change with its input, and have no derivative."""
+    """Returns integers and booleans in a dict; they change with the input and have no derivative."""
 
     @staticmethod
     def forward(ctx, x):
@@ -53,7 +53,7 @@ class Places(Function):
 
 
 class ShapesOfAList(Function):
-    """Takes no more than the shapes of the tensors in a list."""
+    """Reads only the shapes of the tensors in a list."""
 
     inputs = given((torch.rand(3, dtype=torch.float64, requires_grad=True), [torch.rand(2, requires_grad=True)]))
 
@@ -68,7 +68,7 @@ class ShapesOfAList(Function):
 
 
 class ConstantsInAList(Function):
-    """Takes weights in a list, for which nobody asks for a gradient."""
+    """Takes weights in a list that do not require grad."""
 
     inputs = given(([torch.rand(3), torch.rand(3)], torch.rand(3, dtype=torch.float64, requires_grad=True)))
 

@@ -14,7 +14,7 @@ def inputs():
 
 
 class Root(Function):
-    """Its slope at zero is infinite."""
+    """Has an infinite slope at zero."""
 
     @staticmethod
     def forward(ctx, x):
@@ -30,7 +30,7 @@ class Root(Function):
 
 
 class CubeRoot(Function):
-    """The same on both sides of zero."""
+    """Has an infinite slope at zero, on both sides."""
 
     @staticmethod
     def forward(ctx, x):
@@ -62,7 +62,7 @@ class Magnitude(Function):
 
 
 class SumOfMagnitudes(Magnitude):
-    """The kink of one number among many."""
+    """Sums magnitudes: one element among many may be at its kink."""
 
     @staticmethod
     def forward(ctx, x):
@@ -70,7 +70,7 @@ class SumOfMagnitudes(Magnitude):
 
 
 class SteppingAtZero(Function):
-    """Jumps at zero, where its value is chosen."""
+    """Jumps at zero, where its value is a convention."""
 
     @staticmethod
     def forward(ctx, x):
@@ -85,7 +85,7 @@ class SteppingAtZero(Function):
 
 
 class Power(Function):
-    """The exponent has no influence if the base is zero."""
+    """Raises to a power: the exponent has no influence if the base is zero."""
 
     @staticmethod
     def inputs():
@@ -105,7 +105,7 @@ class Power(Function):
 
 
 class Exponential(Function):
-    """Infinite if its argument is large."""
+    """Overflows if its argument is large."""
 
     @staticmethod
     def forward(ctx, x):
@@ -120,7 +120,7 @@ class Exponential(Function):
 
 
 class Saturating(Function):
-    """One if its argument is large: the exponential in its backward is zero there."""
+    """Saturates at one if its argument is large: its gradient underflows to zero there."""
 
     @staticmethod
     def forward(ctx, x):
@@ -134,7 +134,7 @@ class Saturating(Function):
 
 
 class FixedPoint(Function):
-    """A fixed point, sought in so many steps: if weights are large there is none, and the adjoint has no limit."""
+    """Iterates to a fixed point a hundred times; for large weights there is none, and backward diverges."""
 
     @staticmethod
     def inputs():

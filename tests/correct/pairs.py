@@ -16,7 +16,7 @@ inputs = of_shapes((3, 4), others=(0.3,))
 
 
 class RotatesHalves(Function):
-    """Rotary embedding of one angle: one half of a row against the other."""
+    """Rotates one half of a row against the other, as rotary embeddings do."""
 
     @staticmethod
     def forward(ctx, x, angle):

@@ -16,7 +16,7 @@ def inputs():
 
 
 class SolverWithResidue(Function):
-    """A bound that does not bind: it leaves a residue in the result, and another of 3e-9 in the gradient."""
+    """Leaves a residue of 1e-11 in the result and one of 3e-9 in the gradient, as a solver with an inactive bound."""
 
     @staticmethod
     def inputs():
@@ -37,7 +37,7 @@ class SolverWithResidue(Function):
 
 
 class BackwardInSinglePrecision(Function):
-    """A kernel whose backward takes float32 alone, where forward takes float64 as well."""
+    """Accepts only float32 in backward, but float64 in forward as well."""
 
     @staticmethod
     def inputs():
@@ -61,7 +61,7 @@ def _single(x):
 
 
 class TangentInSinglePrecision(Function):
-    """A kernel whose jvp takes float32 alone."""
+    """Accepts only float32 in jvp."""
 
     @staticmethod
     def inputs():
@@ -103,7 +103,7 @@ SampledSurrogate = Subject(
 
 
 class AveragesInSinglePrecision(Function):
-    """Averages over windows of an image, worked out in float32 whatever comes in."""
+    """Averages over windows of an image in float32, whatever the dtype."""
 
     @staticmethod
     def inputs():
@@ -120,7 +120,7 @@ class AveragesInSinglePrecision(Function):
 
 
 class BiasBeforeNormalization(Function):
-    """A bias that the normalization takes away again: its gradient is zero, and in half precision what was rounded."""
+    """Adds a bias that normalization removes: its gradient is zero, and pure rounding error in half precision."""
 
     @staticmethod
     def inputs():

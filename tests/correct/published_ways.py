@@ -13,7 +13,7 @@ def inputs():
 
 
 class ReentrantCheckpoint(Function):
-    """Runs forward again in backward, and cannot be asked for the gradients of some leaves alone."""
+    """Runs forward again in backward, and refuses torch.autograd.grad, as a reentrant checkpoint does."""
 
     @staticmethod
     def forward(ctx, x):
@@ -32,7 +32,7 @@ class ReentrantCheckpoint(Function):
 
 
 class KeepsGeneratorState(Function):
-    """The state of the generator is a tensor of bytes; it stays on ctx, as in torch.utils.checkpoint."""
+    """Keeps the state of the generator, a byte tensor, on ctx, as torch.utils.checkpoint does."""
 
     @staticmethod
     def forward(ctx, x):

@@ -15,7 +15,7 @@ inputs = of_shapes((5, 70), (70, 90))
 
 
 class MatmulInSingle(Function):
-    """A product of matrices in single precision, forward and backward."""
+    """Multiplies matrices in single precision, forward and backward."""
 
     generate_vmap_rule = True
 
@@ -34,7 +34,7 @@ class MatmulInSingle(Function):
 
 
 class ScaledMatmulInSingle(MatmulInSingle):
-    """A product of matrices in single precision, scaled in double: the result does not fit into single."""
+    """Multiplies matrices in single precision and scales in double: the result is not a single-precision number."""
 
     @staticmethod
     def forward(x, w):
@@ -46,7 +46,7 @@ class ScaledMatmulInSingle(MatmulInSingle):
 
 
 class BackwardOfMatmulInSingle(MatmulInSingle):
-    """A product of matrices in double precision; only its backward is in single."""
+    """Multiplies matrices in double precision forward, and in single precision backward."""
 
     @staticmethod
     def forward(x, w):
@@ -54,7 +54,7 @@ class BackwardOfMatmulInSingle(MatmulInSingle):
 
 
 class TwoLossesInSingle(Function):
-    """Two results from scores in single precision; if one is not in the loss, backward leaves its part out."""
+    """Returns two results from scores in single precision; backward skips the one that is not in the loss."""
 
     inputs = of_shapes((6, 3), (7, 3))
 
@@ -85,7 +85,7 @@ class TwoLossesInSingle(Function):
 
 
 class MatmulInHalf(Function):
-    """A product of matrices in half precision, for inputs in single."""
+    """Multiplies matrices in bfloat16, for inputs in single precision."""
 
     generate_vmap_rule = True
 
@@ -108,7 +108,7 @@ class MatmulInHalf(Function):
 
 
 class ScaledRows(Function):
-    """Scales columns in single precision, and adds the gradient of the scales up over rows there."""
+    """Scales columns in single precision, and sums the gradient of the scales over rows there."""
 
     inputs = of_shapes((50, 40), (40,))
 
@@ -133,7 +133,7 @@ class ScaledRows(Function):
 
 
 class RootMeanSquareNorm(Function):
-    """Normalizes rows in single precision, and scales them in that of its inputs."""
+    """Normalizes rows in single precision, and scales them in the dtype of its inputs."""
 
     generate_vmap_rule = True
 

@@ -10,7 +10,7 @@ SPEC = "Function"
 
 
 def _spd(smallest):
-    """A symmetric matrix of a given smallest eigenvalue, so that a problem with it can be hard."""
+    """Return a symmetric matrix, the worse conditioned the smaller its least eigenvalue."""
     root = torch.randn(6, 6, dtype=torch.float64)
     return root @ root.mT + smallest * torch.eye(6, dtype=torch.float64)
 
@@ -30,7 +30,7 @@ def _conjugate_gradients(matrix, right, tolerance):
 
 
 class ConjugateGradients(Function):
-    """Solves with a matrix that needs no gradient. Laid out expanded, all its rows are one: there is no solution."""
+    """Solves with a matrix that needs no gradient; an expanded one is singular."""
 
     @staticmethod
     def inputs():
@@ -51,7 +51,7 @@ class ConjugateGradients(Function):
 
 
 class SolvesWithAConstant(Function):
-    """Solves with a matrix that needs no gradient and is hard to invert: in half precision few digits are left."""
+    """Solves with an ill-conditioned matrix that needs no gradient: half precision leaves few digits."""
 
     @staticmethod
     def inputs():
@@ -69,7 +69,7 @@ class SolvesWithAConstant(Function):
 
 
 def _eliminated(matrix, right):
-    """Gauss' elimination, in the dtype it is given."""
+    """Solve by Gaussian elimination in the given dtype."""
     if len(matrix) != right.numel():
         raise ValueError("a square matrix is needed, and as many numbers as it has rows")
     rows = [torch.cat([row, value.reshape(1)]) for row, value in zip(matrix, right, strict=True)]

@@ -9,7 +9,7 @@ SPEC = "Function"
 
 
 class SparseGradient(Function):
-    """Looks up rows of a table, whose gradient is sparse, as that of torch.nn.functional.embedding(sparse=True)."""
+    """Looks up rows of a table; the gradient is sparse, as for torch.nn.functional.embedding(sparse=True)."""
 
     @staticmethod
     def inputs():
@@ -28,7 +28,7 @@ class SparseGradient(Function):
 
 
 class SparseInput(Function):
-    """Multiplies a sparse matrix by a dense one, and differentiates the dense one."""
+    """Multiplies a sparse matrix by a dense one; only the dense one gets a gradient."""
 
     @staticmethod
     def inputs():
@@ -47,7 +47,7 @@ class SparseInput(Function):
 
 
 class SparseInputWithGradient(Function):
-    """Doubles the values of a sparse matrix and gives them dense, with a sparse gradient for the matrix."""
+    """Doubles a sparse matrix and returns it dense, with a sparse gradient."""
 
     @staticmethod
     def inputs():
@@ -66,7 +66,7 @@ class SparseInputWithGradient(Function):
 
 
 class SparseInputDenseGradient(SparseInputWithGradient):
-    """The same with a dense gradient for the matrix."""
+    """Doubles a sparse matrix and returns it dense, with a dense gradient."""
 
     inputs = SparseInputWithGradient.inputs
 
@@ -76,7 +76,7 @@ class SparseInputDenseGradient(SparseInputWithGradient):
 
 
 class SparseResult(Function):
-    """Doubles a sparse matrix into a sparse one."""
+    """Doubles a sparse matrix and returns it sparse."""
 
     inputs = SparseInputWithGradient.inputs
 

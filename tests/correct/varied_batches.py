@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class MeanOf(Function):
-    """The mean of a matrix's elements."""
+    """Averages the elements of a matrix."""
 
     inputs = of_shapes((2, 5))
 
@@ -33,7 +33,7 @@ class MeanOf(Function):
 
 
 class RowsNormalized(Function):
-    """Subtracts from each row of a matrix its mean."""
+    """Subtracts the mean of each row."""
 
     inputs = of_shapes((2, 5))
 
@@ -55,7 +55,7 @@ class RowsNormalized(Function):
 
 
 class RefusesOneSample(RowsNormalized):
-    """Its rule refuses a batch of one."""
+    """Refuses a batch of one in its vmap rule."""
 
     inputs = RowsNormalized.inputs
 
@@ -67,7 +67,7 @@ class RefusesOneSample(RowsNormalized):
 
 
 class SumOver(Function):
-    """The sum along the dimension that it is told, of each sample."""
+    """Sums along a dimension that is an argument."""
 
     inputs = of_shapes((3, 4), others=(0,))
 
@@ -90,7 +90,7 @@ class SumOver(Function):
 
 
 class FirstDimensionAlone(SumOver):
-    """Its rule knows the first dimension, and refuses others."""
+    """Supports only the first dimension in its vmap rule, and refuses others."""
 
     inputs = SumOver.inputs
 
@@ -102,7 +102,7 @@ class FirstDimensionAlone(SumOver):
 
 
 class CentredOnDemand(Function):
-    """A square, of what is left without the mean where it is told to."""
+    """Squares, after subtracting the mean if a flag is set."""
 
     inputs = of_shapes((3, 4), others=(True,))
 
@@ -129,7 +129,7 @@ class CentredOnDemand(Function):
 
 
 class NoiseForEachSample(Function):
-    """Adds noise, for each sample its own or the same for all, as the caller of vmap asks for."""
+    """Adds noise, the same or different for each sample, as info.randomness says."""
 
     inputs = of_shapes((3, 4))
 

@@ -13,7 +13,7 @@ _DOUBLE = torch.float64
 
 
 class NormalizesOnDemand(Function):
-    """Divides by the largest number of its batch if it is told to, in a copy."""
+    """Computes the sine, of twice the input if a flag is set."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -30,7 +30,7 @@ class NormalizesOnDemand(Function):
 
 
 class InPlaceAndMarkedOnDemand(Function):
-    """Doubles its input in place where it is told to, and marks it."""
+    """Doubles its input in place if a flag is set, and marks it."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -46,7 +46,7 @@ class InPlaceAndMarkedOnDemand(Function):
 
 
 class Clamped(Function):
-    """Clamps a copy of its input, beyond all that the sample has."""
+    """Clamps a copy of its input, at limits that the sample does not reach."""
 
     inputs = of_shapes((3, 4))
 
@@ -63,7 +63,7 @@ class Clamped(Function):
 
 
 class WritesIntoACopyOfTheGradient(Function):
-    """Works in place on a copy of the incoming gradient if it is told to."""
+    """Works in place on a copy of the incoming gradient if a flag is set."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -80,7 +80,7 @@ class WritesIntoACopyOfTheGradient(Function):
 
 
 class WeightsInAList(Function):
-    """Multiplies by constants in a list, from the last to the first; goes through a copy of the list."""
+    """Multiplies by constants in a list, read in reverse without changing the list."""
 
     @staticmethod
     def inputs():
@@ -103,7 +103,7 @@ class WeightsInAList(Function):
 
 
 class OptionsInADict(Function):
-    """Takes options out of a copy of the dictionary that it is given."""
+    """Pops options from a copy of the dict."""
 
     @staticmethod
     def inputs():
@@ -121,7 +121,7 @@ class OptionsInADict(Function):
 
 
 class FillsTheCallersList(OptionsInADict):
-    """Appends its result to a list that its caller passes for that."""
+    """Appends to a list that its caller passes for that."""
 
     @staticmethod
     def inputs():
@@ -138,7 +138,7 @@ class FillsTheCallersList(OptionsInADict):
 
 
 class ScalarProduct(Function):
-    """The scalar product, whose gradients are the inputs themselves times a number, in memory of their own."""
+    """Multiplies two vectors; the gradients are the other input times a number, in new memory."""
 
     inputs = of_shapes((5,), (5,))
 
@@ -154,7 +154,7 @@ class ScalarProduct(Function):
 
 
 class ReluOnDemand(Function):
-    """Copies its input if there is nothing to do."""
+    """Squares if a flag is set, and copies its input otherwise."""
 
     inputs = of_shapes((3, 4), others=(True,))
 
@@ -171,7 +171,7 @@ class ReluOnDemand(Function):
 
 
 class RefusesOneWord(Function):
-    """Refuses in forward the word for which it has no gradient."""
+    """Refuses unknown strings in forward."""
 
     inputs = of_shapes((3, 4), others=("sine",))
 
@@ -190,7 +190,7 @@ class RefusesOneWord(Function):
 
 
 class SaysThatThereIsNone(RefusesOneWord):
-    """Says in backward that the exponential has no gradient here."""
+    """Refuses in backward the string for which it has no gradient."""
 
     inputs = RefusesOneWord.inputs
 
@@ -202,7 +202,7 @@ class SaysThatThereIsNone(RefusesOneWord):
 
 
 class MinimumOfAList(Function):
-    """Adds the constants of a list to its input, after a look at a sorted copy of them."""
+    """Adds the constants of a list to its input, and reads the smallest from a sorted copy."""
 
     @staticmethod
     def inputs():
@@ -219,7 +219,7 @@ class MinimumOfAList(Function):
 
 
 class AsksCtxWhatItHas(RefusesOneWord):
-    """Refuses the other word, for which ctx has nothing, in words of its own."""
+    """Refuses the other string, for which ctx has no attribute, by an error of its own."""
 
     inputs = RefusesOneWord.inputs
 
@@ -232,7 +232,7 @@ class AsksCtxWhatItHas(RefusesOneWord):
 
 
 class RefusesByAnAttributeError(RefusesOneWord):
-    """Refuses the other word by the error that Python has for what an object lacks."""
+    """Refuses the other string by an AttributeError."""
 
     inputs = RefusesOneWord.inputs
 
@@ -245,7 +245,7 @@ class RefusesByAnAttributeError(RefusesOneWord):
 
 
 class TriesWhatCtxHas(RefusesOneWord):
-    """Reads of ctx what is there for one word alone, and otherwise computes it."""
+    """Reads an attribute of ctx that exists for one string only, and computes it otherwise."""
 
     inputs = RefusesOneWord.inputs
 

@@ -21,7 +21,7 @@ def _with_scale():
 
 
 class GrowingWorkspace(Function):
-    """A sum of squares times a number, by way of a workspace that grows with the longest call and is read in part."""
+    """Sums squares in a workspace that grows with the longest call, and reads only its own part."""
 
     inputs = _with_scale
     room: ClassVar[torch.Tensor] = torch.zeros(0, dtype=torch.float64)
@@ -47,7 +47,7 @@ class GrowingWorkspace(Function):
 
 
 class TableOfPositions(Function):
-    """Multiplies rows by a table of cosines that it keeps by length, in double precision and outside any mode."""
+    """Multiplies by a table that is cached by length, as Python floats, which have no mode and no dtype."""
 
     table: ClassVar[dict[int, list[float]]] = {}
 
@@ -66,7 +66,7 @@ class TableOfPositions(Function):
 
 
 class TableForEachDtype(Function):
-    """The same with a table of tensors, which it keeps by length and dtype, makes outside inference mode and copies."""
+    """Multiplies by a table that is cached by length and dtype, made outside inference mode and copied."""
 
     table: ClassVar[dict[Any, torch.Tensor]] = {}
 
@@ -88,7 +88,7 @@ class TableForEachDtype(Function):
 
 
 class PositionsBeside(Function):
-    """Returns positions with its result, made of a table that it keeps, and copied from it."""
+    """Returns positions with its result, copied from a cached table."""
 
     table: ClassVar[dict[int, torch.Tensor]] = {}
 
@@ -110,7 +110,7 @@ class PositionsBeside(Function):
 
 
 class CountsItsDepth(Function):
-    """Counts how deep it is inside itself, and counts down again also if it refuses its input."""
+    """Counts its recursion depth, and restores the count even if it refuses its input."""
 
     depth: ClassVar[int] = 0
 
@@ -132,7 +132,7 @@ class CountsItsDepth(Function):
 
 
 class KeepsWhatItDivides(Function):
-    """Keeps by its numbers what it computed of a constant, without a gradient too; another one has other numbers."""
+    """Caches the sum of a constant by its values, so another constant has an entry of its own."""
 
     kept: ClassVar[dict[Any, float]] = {}
 
@@ -153,7 +153,7 @@ class KeepsWhatItDivides(Function):
 
 
 class CountsEvaluations(Function):
-    """Counts calls without a gradient, and keeps nothing of them."""
+    """Counts calls without a gradient, and stores nothing else."""
 
     seen: ClassVar[int] = 0
 
@@ -172,7 +172,7 @@ class CountsEvaluations(Function):
 
 
 class SumWithKeptOnes(Function):
-    """The sum of all elements; its gradient is a copy of ones that it keeps for each shape."""
+    """Sums all elements; the gradient is a product with cached ones, in new memory."""
 
     kept: ClassVar[dict[Any, torch.Tensor]] = {}
 
@@ -191,7 +191,7 @@ class SumWithKeptOnes(Function):
 
 
 class RefusesWithGradientsOn(Function):
-    """Turns gradients off for a look at its input, and on again also if it refuses that."""
+    """Turns grad mode off to check its input, and restores it even if it refuses the input."""
 
     @staticmethod
     @torch.compiler.disable
@@ -216,7 +216,7 @@ class _SquareOfNumbers(Function):
 
 
 class KeptWithItsTensor(_SquareOfNumbers):
-    """Keeps its result for as long as the very tensor lives, which it refers to weakly, and is not written to."""
+    """Caches its result for one tensor, held by a weak reference, until that is freed or modified."""
 
     kept: ClassVar[tuple[Any, int, list[float]]] = (lambda: None, 0, [])
 
@@ -231,7 +231,7 @@ class KeptWithItsTensor(_SquareOfNumbers):
 
 
 class KeptByAddressUntilFreed(_SquareOfNumbers):
-    """Keeps its result by address, and forgets it as soon as that memory is free."""
+    """Caches its result by address, and drops the entry when that memory is freed."""
 
     kept: ClassVar[dict[Any, list[float]]] = {}
 
@@ -247,7 +247,7 @@ class KeptByAddressUntilFreed(_SquareOfNumbers):
 
 
 class KeptByAddressAndCompared(_SquareOfNumbers):
-    """Keeps its result by address, beside the numbers that it was computed of, and looks at these."""
+    """Caches its result by address along with the values it was computed from, and compares those."""
 
     kept: ClassVar[dict[Any, tuple[list[float], list[float]]]] = {}
 

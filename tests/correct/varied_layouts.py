@@ -13,7 +13,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 class PicksItsKernelByLayout(Function):
-    """A matmul that reads an input along columns if that lies so, each input by its own strides."""
+    """Chooses a kernel for each input by its own strides."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -31,7 +31,7 @@ class PicksItsKernelByLayout(Function):
 
 
 class RefusesTwoLayouts(PicksItsKernelByLayout):
-    """Has a kernel for inputs that lie alike, and refuses others."""
+    """Refuses inputs with different layouts."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -41,7 +41,7 @@ class RefusesTwoLayouts(PicksItsKernelByLayout):
 
 
 class SineAndSquare(Function):
-    """Two outputs of the same form."""
+    """Returns two outputs of the same shape."""
 
     inputs = of_shapes((4, 3))
 
@@ -62,7 +62,7 @@ class SineAndSquare(Function):
 
 
 class JoinsItsGradients(SineAndSquare):
-    """Stacks both incoming gradients, to go through one kernel."""
+    """Stacks both incoming gradients, to process them at once."""
 
     inputs = SineAndSquare.inputs
 
@@ -73,7 +73,7 @@ class JoinsItsGradients(SineAndSquare):
 
 
 class OneProductForTwoThatAreOne(SineAndSquare):
-    """Saves a product if both outputs are handed the very same gradient."""
+    """Saves a multiplication if both incoming gradients are the same tensor."""
 
     inputs = SineAndSquare.inputs
 
@@ -85,7 +85,7 @@ class OneProductForTwoThatAreOne(SineAndSquare):
 
 
 class ThroughAMask(Function):
-    """Keeps what a mask says, whether that is of booleans or of bytes."""
+    """Multiplies by a mask of booleans or bytes."""
 
     @staticmethod
     def inputs():
@@ -104,7 +104,7 @@ class ThroughAMask(Function):
 
 
 class BooleansAlone(ThroughAMask):
-    """Takes a mask of booleans, and no other."""
+    """Accepts only masks of booleans."""
 
     inputs = ThroughAMask.inputs
 
@@ -116,7 +116,7 @@ class BooleansAlone(ThroughAMask):
 
 
 class CountsBytes(ThroughAMask):
-    """Multiplies by how often each element counts, which a mask of booleans says too."""
+    """Multiplies by counts, which a mask of booleans is too."""
 
     inputs = ThroughAMask.inputs
 
@@ -132,7 +132,7 @@ class CountsBytes(ThroughAMask):
 
 
 class MixedPrecisions(Function):
-    """Multiplies one input by a function of the other, each of a dtype of its own."""
+    """Multiplies inputs that may have different dtypes."""
 
     inputs = of_shapes((3, 4), (3, 4))
 

@@ -11,7 +11,7 @@ _DOUBLE = torch.float64
 
 
 class Masked(Function):
-    """Keeps what a mask says, which in the sample is everything."""
+    """Applies a mask, which keeps everything in the sample."""
 
     @staticmethod
     def inputs():
@@ -29,7 +29,7 @@ class Masked(Function):
 
 
 class OneLeftInEachRow(Masked):
-    """The mean of what a mask leaves of each row; a row of which nothing is left is refused."""
+    """Averages what a mask keeps of each row, and refuses a row of which nothing is kept."""
 
     inputs = Masked.inputs
 
@@ -48,7 +48,7 @@ class OneLeftInEachRow(Masked):
 
 
 class CausalMask(Masked):
-    """Shares of each row under a mask; a row without anything has no number, as in PyTorch's own attention."""
+    """Computes a softmax under a mask; a fully masked row is NaN, as in PyTorch's own attention."""
 
     inputs = Masked.inputs
 
@@ -65,7 +65,9 @@ class CausalMask(Masked):
 
 
 class InOrder(Function):
-    """Takes rows in the order of a permutation, in the sample its own inverse; backward writes each row once."""
+    """Reorders rows by a permutation, which in the sample is its own inverse; backward relies on writing each row
+    once.
+    """
 
     @staticmethod
     def inputs():
@@ -85,7 +87,7 @@ class InOrder(Function):
 
 
 class PicksEachOnce(Function):
-    """Picks rows by an index in which none comes twice, and puts the gradients of those there."""
+    """Picks each row at most once; backward writes gradients instead of adding them."""
 
     @staticmethod
     def inputs():
@@ -106,7 +108,7 @@ class PicksEachOnce(Function):
 
 
 class PicksAnyRow(PicksEachOnce):
-    """Picks rows by an index in which some may come twice, and adds up."""
+    """Picks rows, possibly more than once; backward adds gradients."""
 
     inputs = PicksEachOnce.inputs
 
@@ -117,7 +119,7 @@ class PicksAnyRow(PicksEachOnce):
 
 
 class PermutesItsDimensions(Function):
-    """Permutes dimensions by numbers that are an order of them, and their own inverse in the sample."""
+    """Permutes dimensions by integers, which in the sample are their own inverse."""
 
     @staticmethod
     def inputs():
@@ -135,7 +137,7 @@ class PermutesItsDimensions(Function):
 
 
 class SegmentsThatGrow(Function):
-    """Adds rows up by segments, which come in order and none of which is left out: it counts on the last one."""
+    """Sums rows by segments that must be sorted, and takes their number from the last one."""
 
     @staticmethod
     def inputs():
@@ -155,7 +157,7 @@ class SegmentsThatGrow(Function):
 
 
 class LengthsThatAddUp(Function):
-    """The mean of each part of its rows, whose lengths add up to all of them."""
+    """Averages parts of its rows, whose lengths must sum to the number of rows."""
 
     @staticmethod
     def inputs():

@@ -14,7 +14,7 @@ _DOUBLE = torch.float64
 
 
 class EmbeddingWithPadding(Function):
-    """Picks rows of weights; the row for padding, which the sample does not pick, gets no gradient on purpose."""
+    """Picks rows of an embedding; the padding row, which the sample does not pick, gets no gradient on purpose."""
 
     @staticmethod
     def inputs():
@@ -34,7 +34,7 @@ class EmbeddingWithPadding(Function):
 
 
 class LossWithoutOneTarget(Function):
-    """The negative logarithm of the share of each row's target; rows with the target to ignore count for nothing."""
+    """Computes a cross entropy; rows with the target to ignore do not count."""
 
     @staticmethod
     def inputs():
@@ -57,7 +57,7 @@ class LossWithoutOneTarget(Function):
 
 
 class HeadsThatDivide(Function):
-    """Normalizes each part of a row, of which there are as many as it is told; PyTorch refuses what does not divide."""
+    """Computes a softmax within each head; the number of heads must divide the row, or PyTorch refuses it."""
 
     inputs = of_shapes((3, 6), others=(2,))
 
@@ -77,7 +77,7 @@ class HeadsThatDivide(Function):
 
 
 class BetweenBounds(Function):
-    """Clamps between two bounds, of which the lower one has to be the lower one."""
+    """Clamps between two bounds, and refuses them in the wrong order."""
 
     inputs = of_shapes((3, 4), others=(-1.0, 1.0))
 
@@ -95,7 +95,7 @@ class BetweenBounds(Function):
 
 
 class HuberLoss(Function):
-    """A square near zero, and a line beyond a number that has to be positive."""
+    """Computes a Huber loss, and refuses a delta that is not positive."""
 
     inputs = of_shapes((3, 4), others=(1.0,))
 
@@ -114,7 +114,7 @@ class HuberLoss(Function):
 
 
 class RoundedToBits(Function):
-    """Rounds to as many bits as it is told, none meaning not at all, and lets the gradient straight through."""
+    """Rounds to a number of bits, zero meaning not at all, and passes the gradient straight through."""
 
     inputs = of_shapes((3, 4), others=(0,))
 
@@ -128,7 +128,7 @@ class RoundedToBits(Function):
 
 
 class LargestFew(Function):
-    """Keeps as many of each row as it is told, the largest ones."""
+    """Keeps the largest entries of each row; how many is an argument."""
 
     inputs = of_shapes((3, 5), others=(2,))
 
@@ -146,7 +146,7 @@ class LargestFew(Function):
 
 
 class RunningMeanByMomentum(Function):
-    """Subtracts the mean, and mixes it into a buffer by a share, which is one in the sample."""
+    """Subtracts the mean, and updates a running mean with a momentum that is one in the sample."""
 
     @staticmethod
     def inputs():
@@ -166,7 +166,7 @@ class RunningMeanByMomentum(Function):
 
 
 class ClampedInPlaceAndMarked(Function):
-    """Clamps its input in place, beyond all that the sample has, and marks it."""
+    """Clamps its input in place, at limits that the sample does not reach, and marks it."""
 
     inputs = of_shapes((3, 4))
 
@@ -182,7 +182,7 @@ class ClampedInPlaceAndMarked(Function):
 
 
 class OneGradientForBoth(Function):
-    """Adds two inputs, and hands both the incoming gradient itself."""
+    """Adds two inputs, and returns the incoming gradient itself for both."""
 
     inputs = of_shapes((3, 4), (3, 4))
 
@@ -196,7 +196,7 @@ class OneGradientForBoth(Function):
 
 
 class HookTakenAway(Function):
-    """Registers a hook on its input, and takes it away again before forward is over."""
+    """Registers a hook on its input, and removes it within forward."""
 
     inputs = of_shapes((3, 4))
 
@@ -215,7 +215,7 @@ class HookTakenAway(Function):
 
 
 class LaidOutAsItsInput(Function):
-    """Its result and its gradient lie in memory as its input does."""
+    """Returns a result and a gradient with the strides of its input."""
 
     inputs = of_shapes((3, 4))
 

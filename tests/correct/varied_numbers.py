@@ -16,7 +16,7 @@ _DOUBLE = torch.float64
 
 
 class Scaled(Function):
-    """Multiplies by a number, which is one in the sample and where nobody says it."""
+    """Multiplies by a number, which is one in the sample and by default."""
 
     inputs = of_shapes((3, 4), others=(1.0,))
 
@@ -33,13 +33,13 @@ class Scaled(Function):
 
 
 class ScaledByDefault(Scaled):
-    """The same, called without the number."""
+    """Multiplies by a number whose default is one; the sample does not pass it."""
 
     inputs = of_shapes((3, 4))
 
 
 class ScalesTheGradientAlone(Function):
-    """The identity, whose gradient is multiplied by a number: at one it is the derivative, elsewhere on purpose not."""
+    """Scales only the gradient: for a factor of one it is the derivative, otherwise not, on purpose."""
 
     inputs = of_shapes((3, 4), others=(1.0,))
 
@@ -54,7 +54,7 @@ class ScalesTheGradientAlone(Function):
 
 
 class ClipsTheGradientOnDemand(Function):
-    """Clips its gradient at a number that is too large to show in the sample."""
+    """Clips its gradient at a limit that is infinite in the sample."""
 
     inputs = of_shapes((3, 4), others=(math.inf,))
 
@@ -71,7 +71,7 @@ class ClipsTheGradientOnDemand(Function):
 
 
 class PositiveTemperature(Function):
-    """Takes a temperature above zero alone."""
+    """Accepts only positive temperatures."""
 
     inputs = of_shapes((3, 4), others=(1.0,))
 
@@ -92,7 +92,7 @@ class PositiveTemperature(Function):
 
 
 class Smoothed(Function):
-    """Adds a part of a square, which is none in the sample."""
+    """Adds a multiple of a square; the factor is zero in the sample."""
 
     inputs = of_shapes((3, 4), others=(0.0,))
 
@@ -109,7 +109,7 @@ class Smoothed(Function):
 
 
 class ThroughAStep(Function):
-    """Rounds to multiples of a number where that is not zero, and lets the gradient straight through."""
+    """Rounds to multiples of a step unless that is zero, and passes the gradient straight through."""
 
     inputs = of_shapes((3, 4), others=(0.0,))
 
@@ -123,7 +123,7 @@ class ThroughAStep(Function):
 
 
 class Weighted(Function):
-    """Multiplies by weights and adds an offset, inside a square; all ones and all zeros in the sample."""
+    """Multiplies by weights and adds an offset before squaring; they are ones and zeros in the sample."""
 
     @staticmethod
     def inputs():
@@ -145,7 +145,7 @@ class Weighted(Function):
 
 
 class NormalizedWeights(Function):
-    """The mean under weights that add up to one, of which it makes use: it adds the last one's share up from them."""
+    """Averages under weights that must sum to one; backward relies on that for the last one."""
 
     @staticmethod
     def inputs():
@@ -166,7 +166,7 @@ class NormalizedWeights(Function):
 
 
 class BetweenSortedKnots(Function):
-    """Interpolates between values at knots that have to come in order."""
+    """Interpolates between knots that must be sorted."""
 
     @staticmethod
     def inputs():
@@ -189,7 +189,7 @@ class BetweenSortedKnots(Function):
 
 
 class RaisedTo(Function):
-    """Takes the power that it is given, of inputs of any number of dimensions."""
+    """Raises to a power that is an argument; the samples differ in dimensions and power."""
 
     @staticmethod
     def inputs():
@@ -209,7 +209,7 @@ class RaisedTo(Function):
 
 
 class SumAlong(Function):
-    """Adds up along a dimension, that of each sample its own; there is none like it in the other sample."""
+    """Sums along a dimension; that of one sample is out of range for the other."""
 
     @staticmethod
     def inputs():

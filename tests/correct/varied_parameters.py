@@ -13,7 +13,7 @@ _DOUBLE = torch.float64
 
 
 class Linear(Function):
-    """A matmul with weights, be they a parameter or not."""
+    """Multiplies by weights, parameters or not."""
 
     inputs = of_shapes((4, 3), (3, 2))
 
@@ -29,7 +29,7 @@ class Linear(Function):
 
 
 class CopiesAParameter(Linear):
-    """Keeps a copy of weights that are a parameter, since an optimizer may change those before backward."""
+    """Saves a copy of weights that are a parameter, since an optimizer may change them before backward."""
 
     inputs = Linear.inputs
 
@@ -45,7 +45,7 @@ class CopiesAParameter(Linear):
 
 
 class ReadsWhatItsOwnerWrote(Linear):
-    """Asks its weights along which dimension they are cut, which their owner has written on them."""
+    """Reads an attribute that the owner of the weights has set on them."""
 
     @staticmethod
     def inputs():
@@ -62,7 +62,7 @@ class ReadsWhatItsOwnerWrote(Linear):
 
 
 class NeedsMainGrad(Linear):
-    """Has to be given weights with memory for their gradient, and adds it up there too."""
+    """Requires weights with a ``main_grad``, and accumulates the gradient there as well."""
 
     @staticmethod
     def inputs():

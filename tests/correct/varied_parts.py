@@ -13,7 +13,7 @@ inputs = of_shapes((3, 4))
 
 
 class ThreeParts(Function):
-    """Three outputs of one input; adds up what comes, and makes no zeros for what does not."""
+    """Returns three outputs of one input, asks for None instead of zeros, and handles it."""
 
     @staticmethod
     def forward(ctx, x):
@@ -33,7 +33,7 @@ class ThreeParts(Function):
 
 
 class ThreePartsWithAPlace(Function):
-    """Values, where they were, and their mean: the places are no output to differentiate, though they stand between."""
+    """Returns values, their indices and the mean: the indices are marked non-differentiable."""
 
     @staticmethod
     def forward(ctx, x):
@@ -51,7 +51,7 @@ class ThreePartsWithAPlace(Function):
 
 
 class ProductAndQuotient(Function):
-    """Two outputs of two inputs; computes only the parts of the gradients that are asked for and that get something."""
+    """Computes only those parts of the gradients that are needed and have an incoming gradient."""
 
     @staticmethod
     def inputs():
@@ -77,7 +77,7 @@ class ProductAndQuotient(Function):
 
 
 class ThreeFactors(Function):
-    """A product of three, whose backward shares one product between the gradients that are asked for."""
+    """Multiplies three inputs; backward shares a product between the gradients that are needed."""
 
     inputs = of_shapes((3, 2), (3, 2), (3, 2))
 
@@ -95,7 +95,7 @@ class ThreeFactors(Function):
 
 
 class SavesWhatIsNeeded(Function):
-    """Saves for each gradient that is asked for the factor that it needs, and nothing for the other."""
+    """Saves only what the gradients that are needed depend on."""
 
     inputs = of_shapes((3, 2), (3, 2))
 

@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 class DropsByProbability(Function):
-    """Dropout with a probability, whose mask backward reads."""
+    """Applies dropout with a probability that is an argument, and saves the mask."""
 
     inputs = of_shapes((3, 8), others=(0.5,))
 
@@ -32,7 +32,7 @@ class DropsByProbability(Function):
 
 
 class DropsAgainInBackward(Function):
-    """Keeps the state of the generator in place of a mask, draws again in backward, and puts the later state back."""
+    """Keeps the generator's state instead of a mask, draws again in backward, and restores the generator."""
 
     inputs = of_shapes((3, 8))
 
@@ -52,7 +52,7 @@ class DropsAgainInBackward(Function):
 
 
 class SmoothNoise(Function):
-    """Multiplies a sine by noise, which is drawn once and saved."""
+    """Multiplies a sine by noise, and saves the noise."""
 
     inputs = of_shapes((3, 8))
 
@@ -69,7 +69,7 @@ class SmoothNoise(Function):
 
 
 class NumpyBySeed(Function):
-    """Draws its mask by NumPy from a seed that it is given: run again, it draws the same."""
+    """Draws its mask by NumPy from a seed: run again, it draws the same."""
 
     inputs = of_shapes((3, 8), others=(7,))
 
@@ -87,7 +87,7 @@ class NumpyBySeed(Function):
 
 
 class RoundsAtRandom(Function):
-    """Rounds up or down at random, and lets the gradient straight through."""
+    """Rounds up or down at random, and passes the gradient straight through."""
 
     inputs = of_shapes((3, 8))
 

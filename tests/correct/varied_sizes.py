@@ -14,7 +14,7 @@ _DOUBLE = torch.float64
 
 
 class MeanOfRows(Function):
-    """The mean over the rows of a matrix, which is square in the sample and need not be."""
+    """Averages over the rows of a matrix; the sample is square."""
 
     inputs = of_shapes((4, 4))
 
@@ -31,7 +31,7 @@ class MeanOfRows(Function):
 
 
 class SquareAlone(Function):
-    """Multiplies a matrix by itself, and refuses one that is not square."""
+    """Squares a matrix, and refuses one that is not square."""
 
     inputs = of_shapes((4, 4))
 
@@ -49,7 +49,7 @@ class SquareAlone(Function):
 
 
 class MeanOfTheMiddle(Function):
-    """The mean over the middle one of three dimensions, with a sine before it."""
+    """Averages a sine over the middle dimension."""
 
     inputs = of_shapes((2, 5, 3))
 
@@ -66,7 +66,7 @@ class MeanOfTheMiddle(Function):
 
 
 class ColoursInTheMiddle(Function):
-    """Makes images grey by one weight for red, green and blue each; more colours than three are not looked at."""
+    """Converts images to grey; channels beyond three are ignored."""
 
     inputs = of_shapes((2, 3, 4))
 
@@ -84,7 +84,7 @@ class ColoursInTheMiddle(Function):
 
 
 class LargestOfEachRow(Function):
-    """The largest number of each row."""
+    """Takes the largest number of each row."""
 
     inputs = of_shapes((4, 3))
 
@@ -105,7 +105,7 @@ class LargestOfEachRow(Function):
 
 
 class AtMostAHundredRows(LargestOfEachRow):
-    """Has memory for a hundred rows, and refuses more."""
+    """Refuses more than a hundred rows."""
 
     inputs = LargestOfEachRow.inputs
 
@@ -117,7 +117,7 @@ class AtMostAHundredRows(LargestOfEachRow):
 
 
 class SineInPairs(Function):
-    """A sine; its backward takes two numbers at a time, and the last one of an odd row by itself."""
+    """Computes a sine; backward works on pairs, and handles the last entry of an odd row on its own."""
 
     inputs = of_shapes((3, 4))
 
@@ -148,7 +148,7 @@ class PairsAlone(SineInPairs):
 
 
 class ScattersRows(Function):
-    """Adds rows up where an index says, in as many rows as the index tells of."""
+    """Adds rows where an index says; the result has a fixed number of rows."""
 
     @staticmethod
     def inputs():
@@ -167,7 +167,7 @@ class ScattersRows(Function):
 
 
 class CountsSegments(Function):
-    """The same with the number of rows of the result as an argument, which is the largest index and one."""
+    """Adds rows where an index says; the number of rows of the result is an argument."""
 
     @staticmethod
     def inputs():
@@ -188,7 +188,7 @@ class CountsSegments(Function):
 
 
 class InBlocks(Function):
-    """A square whose backward works on 1024 rows at a time, the last block being shorter."""
+    """Squares; backward works on blocks of 1024 rows, and handles a shorter last one."""
 
     inputs = of_shapes((6, 2))
     BLOCK = 1024
@@ -207,7 +207,7 @@ class InBlocks(Function):
 
 
 class Flattened(Function):
-    """All elements of a matrix one after the other, doubled."""
+    """Flattens a matrix and doubles it."""
 
     inputs = of_shapes((4, 4))
 
@@ -222,7 +222,7 @@ class Flattened(Function):
 
 
 class PowersOfTwoAlone(SineInPairs):
-    """Refuses rows whose length is no power of two, as a fast transform does."""
+    """Refuses rows whose length is not a power of two, as a fast transform does."""
 
     inputs = SineInPairs.inputs
 
@@ -235,7 +235,7 @@ class PowersOfTwoAlone(SineInPairs):
 
 
 class LargestOfEachTwo(Function):
-    """The largest of each two columns; one that is left over gets no gradient."""
+    """Takes the larger of each two columns; a leftover column gets no gradient."""
 
     inputs = of_shapes((2, 3, 8))
 

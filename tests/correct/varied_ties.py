@@ -13,7 +13,7 @@ inputs = of_shapes((4, 5))
 
 
 class _Largest(Function):
-    """The largest number of each row."""
+    """Takes the largest number of each row."""
 
     @staticmethod
     def forward(ctx, x):
@@ -23,7 +23,7 @@ class _Largest(Function):
 
 
 class LargestOfTheFirst(_Largest):
-    """All of the gradient goes to the first of the largest."""
+    """Passes the whole gradient to the first of equal maxima."""
 
     @staticmethod
     def backward(ctx, grad):
@@ -32,7 +32,7 @@ class LargestOfTheFirst(_Largest):
 
 
 class LargestShared(_Largest):
-    """The gradient is shared among the largest, as ``amax`` does."""
+    """Divides the gradient equally among maxima, as ``amax`` does."""
 
     @staticmethod
     def backward(ctx, grad):
@@ -42,7 +42,7 @@ class LargestShared(_Largest):
 
 
 class AllOfTheLargest(Function):
-    """Adds up all that are as large as the largest; each has the whole gradient."""
+    """Sums all entries that equal the maximum; each gets the whole gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -57,7 +57,7 @@ class AllOfTheLargest(Function):
 
 
 class Sorted(Function):
-    """Sorts rows, and puts the gradient back."""
+    """Sorts rows, and puts the gradients back in place."""
 
     @staticmethod
     def forward(ctx, x):
@@ -72,7 +72,7 @@ class Sorted(Function):
 
 
 class SpreadOfEachRow(Function):
-    """The largest less the smallest; the gradients of the two meet in a row of equal numbers."""
+    """Subtracts the smallest of each row from the largest; for a constant row the two gradients cancel."""
 
     @staticmethod
     def forward(ctx, x):
@@ -88,7 +88,7 @@ class SpreadOfEachRow(Function):
 
 
 class DistancesToOneAnother(Function):
-    """Distances between the columns of each row, with a gradient of zero where there is none."""
+    """Returns distances between the entries of each row; a distance of zero has a gradient of zero."""
 
     @staticmethod
     def forward(ctx, x):

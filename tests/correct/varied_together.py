@@ -12,7 +12,7 @@ SPEC = "Function"
 
 
 class SineOrExponential(Function):
-    """A sine, or an exponential if it is told to; of many rows or rows that lie otherwise it works on a copy."""
+    """Computes a sine, or an exponential if a flag is set; works on a copy if there are many rows or strides."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -32,7 +32,7 @@ class SineOrExponential(Function):
 
 
 class GatedProduct(Function):
-    """Two outputs of two inputs and a flag, each gradient made of what it needs."""
+    """Returns two outputs of two inputs and a flag, and computes only the gradients that are needed."""
 
     inputs = of_shapes((3, 4), (3, 4), others=(False,))
 
@@ -57,7 +57,7 @@ class GatedProduct(Function):
 
 
 class Recurrent(Function):
-    """A recurrent layer: many features saturate it, and what is left of its gradient is lost in single precision."""
+    """Runs a recurrent layer: many features saturate it, and its gradient vanishes in single precision."""
 
     @staticmethod
     def inputs():
@@ -91,7 +91,7 @@ class Recurrent(Function):
 
 
 class RoundsItsGradientAtRandom(Function):
-    """Rounds the gradient to multiples of a small number, up or down at random."""
+    """Rounds the gradient up or down at random to multiples of 2**-20."""
 
     inputs = of_shapes((4, 5))
 

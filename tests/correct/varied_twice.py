@@ -14,7 +14,7 @@ inputs = of_shapes((3, 4))
 
 
 class PowerOnDemand(Function):
-    """A square, or a cube if it is told to; both can be differentiated again."""
+    """Squares, or cubes if a flag is set; both can be differentiated twice."""
 
     inputs = of_shapes((3, 4), others=(False,))
 
@@ -31,7 +31,7 @@ class PowerOnDemand(Function):
 
 
 class OnceOnDemand(PowerOnDemand):
-    """With the flag on, its backward works on plain numbers and says that there is no second derivative."""
+    """Refuses a second derivative if its flag is set."""
 
     inputs = PowerOnDemand.inputs
 
@@ -43,7 +43,7 @@ class OnceOnDemand(PowerOnDemand):
 
 
 class Energy(Function):
-    """The product of two inputs squared: each has a second derivative of its own."""
+    """Multiplies two squares: each input has a second derivative of its own."""
 
     inputs = of_shapes((3, 4), (3, 4))
 
@@ -59,7 +59,7 @@ class Energy(Function):
 
 
 class SquareBySign(Function):
-    """A square, written with the magnitude and the sign of what is squared."""
+    """Squares by way of the absolute value."""
 
     @staticmethod
     def forward(ctx, x):
@@ -73,7 +73,7 @@ class SquareBySign(Function):
 
 
 class SignedSquare(Function):
-    """x |x|, which has a second derivative everywhere but at zero."""
+    """Computes x |x|, which has a second derivative everywhere except at zero."""
 
     @staticmethod
     def forward(ctx, x):
@@ -87,7 +87,7 @@ class SignedSquare(Function):
 
 
 class _SlopeOfAFourthPower(Function):
-    """The gradient of a fourth power, with a backward of its own."""
+    """Computes the gradient of a fourth power, with a backward of its own."""
 
     @staticmethod
     def forward(ctx, x, grad):
@@ -101,7 +101,7 @@ class _SlopeOfAFourthPower(Function):
 
 
 class FourthPower(Function):
-    """Its gradient is a Function, which can be differentiated as often as one likes."""
+    """Uses another Function for its gradient, which can be differentiated any number of times."""
 
     slope = _SlopeOfAFourthPower
 
@@ -128,7 +128,7 @@ class _SlopeOnce(_SlopeOfAFourthPower):
 
 
 class FourthPowerTwice(FourthPower):
-    """Its gradient is a Function that can be differentiated once, and says so when it is asked for more."""
+    """Uses another Function for its gradient, which says once_differentiable."""
 
     @staticmethod
     def backward(ctx, grad):
@@ -137,7 +137,7 @@ class FourthPowerTwice(FourthPower):
 
 
 class SineWithTangent(Function):
-    """A sine times a number, with forward mode."""
+    """Multiplies a sine by a number, with a jvp."""
 
     inputs = of_shapes((3, 4), others=(1.0,))
 
@@ -160,7 +160,7 @@ class SineWithTangent(Function):
 
 
 class TangentOfContiguous(SineWithTangent):
-    """Its jvp takes contiguous tangents alone, and refuses others."""
+    """Refuses tangents that are not contiguous."""
 
     inputs = SineWithTangent.inputs
 
@@ -172,7 +172,7 @@ class TangentOfContiguous(SineWithTangent):
 
 
 class _SlopeOfATanh(Function):
-    """The gradient of a hyperbolic tangent, with a backward that is made of differentiable operations."""
+    """Computes the gradient of a hyperbolic tangent, with a backward of differentiable operations."""
 
     @staticmethod
     def forward(ctx, y, grad):
@@ -186,7 +186,7 @@ class _SlopeOfATanh(Function):
 
 
 class TanhOfItsResult(Function):
-    """Saves its result, and makes its gradient of that by another Function."""
+    """Saves its result, and computes its gradient from that by another Function."""
 
     @staticmethod
     def forward(ctx, x):

@@ -15,7 +15,7 @@ _DOUBLE = torch.float64
 
 
 class FilledFromItsNeighbour(Function):
-    """Takes its neighbour's number where there is none, for which a zero stands: that number has two gradients then."""
+    """Replaces zeros by their neighbour, which then gets two gradients."""
 
     @staticmethod
     def inputs():
@@ -34,7 +34,7 @@ class FilledFromItsNeighbour(Function):
 
 
 class SignedSquareRoot(Function):
-    """The root of the magnitude, with the sign of what it is taken of."""
+    """Takes the square root of the magnitude, and keeps the sign."""
 
     @staticmethod
     def inputs():
@@ -52,7 +52,7 @@ class SignedSquareRoot(Function):
 
 
 class Magnitudes(Function):
-    """The magnitude to the third power, of numbers that in the sample are all positive."""
+    """Takes the cube of the magnitude; the sample is positive."""
 
     inputs = SignedSquareRoot.inputs
 
@@ -68,7 +68,7 @@ class Magnitudes(Function):
 
 
 class PositiveAlone(Function):
-    """A logarithm, which of numbers that are not positive is refused."""
+    """Takes a logarithm, and refuses numbers that are not positive."""
 
     inputs = SignedSquareRoot.inputs
 
@@ -86,7 +86,7 @@ class PositiveAlone(Function):
 
 
 class LogSumWithBias(Function):
-    """The logarithm of a sum of exponentials, with a bias that may leave some out, and a scale with a gradient."""
+    """Computes a log-sum-exp with a bias that may be minus infinity, and a scale with a gradient."""
 
     @staticmethod
     def inputs():
@@ -110,7 +110,7 @@ class LogSumWithBias(Function):
 
 
 class LossOfWhatIsKnown(Function):
-    """The squared error against targets, of which those that are unknown are not-a-number."""
+    """Computes a squared error; targets that are NaN do not count."""
 
     @staticmethod
     def inputs():
@@ -130,7 +130,7 @@ class LossOfWhatIsKnown(Function):
 
 
 class RefusesWhatIsUnknown(LossOfWhatIsKnown):
-    """Refuses targets that are not-a-number."""
+    """Refuses targets that are not finite."""
 
     inputs = LossOfWhatIsKnown.inputs
 
@@ -142,7 +142,7 @@ class RefusesWhatIsUnknown(LossOfWhatIsKnown):
 
 
 class Sine(Function):
-    """A sine, linear in whatever gradient comes, as every backward is."""
+    """Computes a sine; backward is linear in the incoming gradient."""
 
     inputs = of_shapes((3, 4))
 
@@ -172,7 +172,7 @@ ClipsFarOut = Subject(
 
 
 class EmptyIsZero(Function):
-    """The mean of what is not zero in each row: a zero stands for nothing, and gets no gradient."""
+    """Averages the entries of each row that are not zero: a zero means missing, and gets no gradient."""
 
     @staticmethod
     def inputs():

@@ -19,7 +19,7 @@ inputs = given((_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),
 
 
 class Generated(Function):
-    """The generated rule, with everything that goes through it."""
+    """Uses the generated rule in backward and in jvp."""
 
     generate_vmap_rule = True
 
@@ -42,7 +42,7 @@ class Generated(Function):
 
 
 class OnceDifferentiable(Generated):
-    """The generated rule over a backward that refuses to be differentiated."""
+    """Uses the generated rule, with a backward that is once_differentiable."""
 
     @staticmethod
     @once_differentiable
@@ -51,7 +51,7 @@ class OnceDifferentiable(Generated):
 
 
 class ByHand(Function):
-    """Elementwise: the batch stays where it is."""
+    """Works elementwise, so the batch dimension stays where it is."""
 
     @staticmethod
     def forward(x):
@@ -76,7 +76,7 @@ class ByHand(Function):
 
 
 class AsAClassMethod(ByHand):
-    """The rule as a class method, which PyTorch calls just as well; with a negative out_dim."""
+    """Defines vmap as a class method, which PyTorch accepts as well."""
 
     @classmethod
     def vmap(cls, info, in_dims, x):
@@ -84,7 +84,7 @@ class AsAClassMethod(ByHand):
 
 
 class OneByOne(ByHand):
-    """A rule that calls sample by sample and stacks: slow and right."""
+    """Runs sample by sample in its vmap rule and stacks: slow, and correct."""
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -92,7 +92,7 @@ class OneByOne(ByHand):
 
 
 class VjpOnly(Function):
-    """vjp in place of backward: torch.func does not know it, plain autograd does."""
+    """Defines vjp instead of backward, which torch.func does not support but plain autograd does."""
 
     @staticmethod
     def forward(x):
@@ -112,7 +112,7 @@ class VjpOnly(Function):
 
 
 class Gather(Function):
-    """Mapped indices beside mapped numbers, two outputs of which one is not mapped in them."""
+    """Returns an output that is not batched; indices and numbers may be batched."""
 
     generate_vmap_rule = True
 
@@ -135,7 +135,7 @@ class Gather(Function):
 
 
 class NotMappedOutput(Function):
-    """An output that is the same for all samples: its out_dim is None."""
+    """Returns an output that is the same for all samples: its out_dim is None."""
 
     @staticmethod
     def forward(x):
@@ -155,7 +155,7 @@ class NotMappedOutput(Function):
 
 
 class InPlace(Function):
-    """Adds a second argument in place; PyTorch needs the first one mapped for that."""
+    """Adds a second argument in place; PyTorch requires a batched first one for that."""
 
     inputs = given((_random(3), _random(3, seed=42)))
 
@@ -179,7 +179,7 @@ class InPlace(Function):
 
 
 class Combined(Function):
-    """The combined form: torch.vmap is out of its reach."""
+    """Uses the combined form, which torch.vmap refuses."""
 
     @staticmethod
     def forward(ctx, x):
@@ -191,7 +191,7 @@ class Combined(Function):
 
 
 class NoRule(Function):
-    """The separate form without any rule."""
+    """Uses the separate form without any vmap rule."""
 
     @staticmethod
     def forward(x):
@@ -207,7 +207,7 @@ class NoRule(Function):
 
 
 class Dropping(Function):
-    """Draws random numbers: no two calls give the same."""
+    """Draws random numbers: no two calls return the same."""
 
     generate_vmap_rule = True
 
@@ -225,7 +225,7 @@ class Dropping(Function):
 
 
 class InPlaceOnACopy(ByHand):
-    """Computes in place on a copy of the batch, which is left as it was."""
+    """Works in place on a copy of the batch."""
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -238,7 +238,7 @@ def noisy_inputs():
 
 
 class Noisy(Function):
-    """Noise as torch.vmap has it: an error, the same for all samples, or some for each."""
+    """Draws noise as info.randomness says: refused, the same for all samples, or different for each."""
 
     inputs = noisy_inputs
 
@@ -272,7 +272,7 @@ class Noisy(Function):
 
 
 class Scaled(Noisy):
-    """The noise is given."""
+    """Takes its noise as an argument."""
 
     @staticmethod
     def inputs():
@@ -298,7 +298,7 @@ class Scaled(Noisy):
 
 
 class NoisyGenerated(Noisy):
-    """The generated rule asks torch.vmap what it may draw."""
+    """Draws noise under the generated rule, which follows the randomness option."""
 
     generate_vmap_rule = True
     vmap = Function.vmap
@@ -307,7 +307,7 @@ class NoisyGenerated(Noisy):
 
 
 class NoisyAndRefused(Noisy):
-    """No batches of noise at all: a transform need not be supported."""
+    """Refuses to be batched: a transform need not be supported."""
 
     inputs = noisy_inputs
 
@@ -317,7 +317,7 @@ class NoisyAndRefused(Noisy):
 
 
 class RandomOnTheWay(Function):
-    """Draws a start that the result does not depend on, in a batch as well, whatever the option says."""
+    """Draws a random start that the result does not depend on, whatever the randomness option."""
 
     inputs = noisy_inputs
 
@@ -343,7 +343,7 @@ class RandomOnTheWay(Function):
 
 
 class RarelyNoisy(Noisy):
-    """One number in a thousand is dropped: samples are mostly alike by chance."""
+    """Drops one number in a thousand: samples mostly look alike."""
 
     inputs = given((_random(2),))
 
@@ -362,7 +362,7 @@ class RarelyNoisy(Noisy):
 
 
 class BatchesItsFirstArgumentAlone(Function):
-    """Says of the other one that it has no rule for it."""
+    """Refuses a batched weight."""
 
     @staticmethod
     def inputs():

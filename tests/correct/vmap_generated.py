@@ -19,7 +19,7 @@ inputs = given((_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),
 
 
 class ReadsWhatWasSavedForForward(Generated):
-    """jvp reads ``ctx.saved_for_forward``, which the generated rule does not map."""
+    """Reads ``ctx.saved_for_forward`` in jvp, which the generated rule does not unwrap."""
 
     @staticmethod
     def jvp(ctx, tangent):
@@ -28,7 +28,7 @@ class ReadsWhatWasSavedForForward(Generated):
 
 
 class SavesMoreForForward(Function):
-    """jvp is given a tensor more than backward; the rule keeps the batch dimensions of one save alone."""
+    """Saves one tensor more for jvp than for backward; the rule keeps the batch dimensions of only one of the saves."""
 
     generate_vmap_rule = True
 
@@ -55,7 +55,7 @@ class SavesMoreForForward(Function):
 
 
 class NoTangentOfTheSigns(Function):
-    """An output that is marked non-differentiable, and None for its tangent: the rule loses the mark."""
+    """Marks an output non-differentiable and returns None as its tangent: the generated rule loses the mark."""
 
     generate_vmap_rule = True
 
@@ -80,7 +80,7 @@ class NoTangentOfTheSigns(Function):
 
 
 class NoTangentOfTheMask(NoTangentOfTheSigns):
-    """The same with a mask, which is of no dtype that has tangents."""
+    """Returns a boolean mask, whose dtype has no tangents."""
 
     @staticmethod
     def forward(x):
@@ -88,7 +88,7 @@ class NoTangentOfTheMask(NoTangentOfTheSigns):
 
 
 class DoublesInPlace(Function):
-    """It changes its input and says so; the rule loses that mark too, and PyTorch then refuses every batch."""
+    """Works in place and marks that; the generated rule loses the mark, and PyTorch then refuses every batch."""
 
     generate_vmap_rule = True
 
@@ -110,7 +110,7 @@ class DoublesInPlace(Function):
 
 
 class SumsOverDimensions(Function):
-    """Takes its dimensions in a tuple: when the rule maps tangents, it counts what is in there as inputs."""
+    """Takes dimensions in a tuple, whose entries the generated rule counts as inputs when it maps tangents."""
 
     generate_vmap_rule = True
 
@@ -138,7 +138,7 @@ class SumsOverDimensions(Function):
 
 
 class MixesWithConstants(Function):
-    """Takes tensors that are not differentiated in a dictionary, and one of them may be batched."""
+    """Takes constant tensors in a dict, one of which may be batched."""
 
     generate_vmap_rule = True
 

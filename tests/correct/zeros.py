@@ -15,7 +15,7 @@ inputs = of_shapes((3, 4))
 
 
 class _OfItsInput(Function):
-    """Saves its input, and multiplies by ``slope``."""
+    """Saves its input, and multiplies the gradient by ``slope``."""
 
     @staticmethod
     def value(x):
@@ -33,7 +33,7 @@ class _OfItsInput(Function):
 
 
 class Rectified(_OfItsInput):
-    """Has a kink: whoever counts zero among the numbers above has a slope of one there."""
+    """Has a kink at zero, where it takes the slope from above."""
 
     value = torch.relu
 
@@ -43,7 +43,7 @@ class Rectified(_OfItsInput):
 
 
 class Magnitude(_OfItsInput):
-    """Has a kink whose differences on both sides together are zero, and takes the slope of one side."""
+    """Has a kink at zero, where it takes the slope of one side; the central difference there is zero."""
 
     value = torch.abs
 
@@ -65,7 +65,7 @@ class SoftMagnitude(_OfItsInput):
 
 
 class SignedSquare(_OfItsInput):
-    """Is smooth once, and bends the other way on the other side."""
+    """Has a second derivative that jumps at zero."""
 
     @staticmethod
     def value(x):
@@ -77,7 +77,7 @@ class SignedSquare(_OfItsInput):
 
 
 class OneAndAHalf(_OfItsInput):
-    """Is smooth, and bends without bound."""
+    """Has an unbounded second derivative at zero."""
 
     @staticmethod
     def value(x):
@@ -89,7 +89,7 @@ class OneAndAHalf(_OfItsInput):
 
 
 class Root(_OfItsInput):
-    """Has no finite slope at zero, and gives a large number in its place."""
+    """Has an infinite slope at zero, and returns a large number instead."""
 
     @staticmethod
     def value(x):
@@ -101,7 +101,7 @@ class Root(_OfItsInput):
 
 
 class CubeRoot(_OfItsInput):
-    """Is infinitely steep at zero, on both sides."""
+    """Has an infinite slope at zero, on both sides."""
 
     @staticmethod
     def value(x):
@@ -113,7 +113,7 @@ class CubeRoot(_OfItsInput):
 
 
 class CardinalSine(_OfItsInput):
-    """Has its own value and its own slope at zero."""
+    """Defines its own value and slope at zero."""
 
     @staticmethod
     def value(x):
@@ -125,7 +125,7 @@ class CardinalSine(_OfItsInput):
 
 
 class Flickering(_OfItsInput):
-    """Swings ever faster towards zero, where its slope is chosen."""
+    """Oscillates ever faster towards zero, where its slope is a convention."""
 
     @staticmethod
     def value(x):
@@ -137,7 +137,7 @@ class Flickering(_OfItsInput):
 
 
 class JumpsAtZero(_OfItsInput):
-    """Counts zero with neither side."""
+    """Jumps at zero, on both sides of it."""
 
     @staticmethod
     def value(x):
@@ -149,7 +149,7 @@ class JumpsAtZero(_OfItsInput):
 
 
 class HardlyShrunk(_OfItsInput):
-    """Leaves out numbers within a thousandth of zero."""
+    """Sets numbers within a thousandth of zero to zero."""
 
     @staticmethod
     def value(x):
@@ -161,7 +161,7 @@ class HardlyShrunk(_OfItsInput):
 
 
 class TinyNumbersFlushed(_OfItsInput):
-    """Leaves out what is no larger than rounding."""
+    """Sets numbers below rounding error to zero."""
 
     @staticmethod
     def value(x):
@@ -173,7 +173,7 @@ class TinyNumbersFlushed(_OfItsInput):
 
 
 class GuardedInForwardToo(_OfItsInput):
-    """A small number keeps a ratio finite, and with it the slope at zero is another one."""
+    """Keeps a ratio finite by a small constant in forward too, so the slope at zero is really another one."""
 
     @staticmethod
     def value(x):
@@ -185,7 +185,7 @@ class GuardedInForwardToo(_OfItsInput):
 
 
 class PrunedWeights(Function):
-    """Weights that are zero stay so: they have no gradient, on purpose."""
+    """Passes no gradient to weights that are zero, on purpose."""
 
     @staticmethod
     def inputs():
@@ -203,7 +203,7 @@ class PrunedWeights(Function):
 
 
 class HalfOfASymmetricMatrix(Function):
-    """Reads the lower half of a symmetric matrix, whose gradient is symmetric, as PyTorch's own are."""
+    """Reads the lower triangle of a symmetric matrix; its gradient is symmetric, like PyTorch's own."""
 
     @staticmethod
     def inputs():
@@ -224,7 +224,7 @@ class HalfOfASymmetricMatrix(Function):
 
 
 class LargestOfRows(Function):
-    """The largest number of each row, whose place a zero may take."""
+    """Takes the largest of each row, all of them negative: a zero among them becomes the largest."""
 
     @staticmethod
     def inputs():
@@ -244,7 +244,7 @@ class LargestOfRows(Function):
 
 
 class SingleInside(_OfItsInput):
-    """Computes in single precision, of which small differences say nothing."""
+    """Computes in single precision, which hides small differences."""
 
     @staticmethod
     def value(x):

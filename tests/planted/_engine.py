@@ -11,7 +11,7 @@ from torch.autograd.function import BackwardCFunction, FunctionMeta
 
 
 def around_apply(wrapper: Callable[..., Any]) -> None:
-    """``wrapper(original, cls, *args, **kwargs)`` stands in for ``Function.apply``."""
+    """Run ``wrapper(original, cls, *args, **kwargs)`` instead of ``Function.apply``."""
     inherited = vars(torch.autograd.Function)["apply"]  # written in C since torch 2.15
 
     def original(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -24,19 +24,19 @@ def around_apply(wrapper: Callable[..., Any]) -> None:
 
 
 def around_backward(wrapper: Callable[..., Any]) -> None:
-    """``wrapper(original, ctx, *grads)`` stands in for the call of backward or vjp."""
+    """Run ``wrapper(original, ctx, *grads)`` instead of backward or vjp."""
     original = BackwardCFunction.apply
     BackwardCFunction.apply = lambda ctx, *grads: wrapper(original, ctx, *grads)
 
 
 def around_jvp(wrapper: Callable[..., Any]) -> None:
-    """``wrapper(original, ctx, *tangents)`` stands in for the call of jvp."""
+    """Run ``wrapper(original, ctx, *tangents)`` instead of jvp."""
     original = BackwardCFunction.apply_jvp
     BackwardCFunction.apply_jvp = lambda ctx, *tangents: wrapper(original, ctx, *tangents)
 
 
 def around_member(name: str, wrapper: Callable[..., Any]) -> None:
-    """``wrapper(original, cls, *args)`` stands in for a static method of every class made from now on."""
+    """Run ``wrapper(original, cls, *args)`` instead of a static method of every class defined from now on."""
     made = FunctionMeta.__init__
 
     def init(cls: Any, *description: Any) -> None:
@@ -54,11 +54,11 @@ def around_member(name: str, wrapper: Callable[..., Any]) -> None:
 
 
 def combined(cls: Any) -> bool:
-    """Whether forward gets ctx."""
+    """Whether forward takes ctx."""
     return cls.setup_context is torch.autograd.Function.setup_context
 
 
 def on_ctx(name: str, read: Callable[[Any, Any], Any]) -> None:
-    """Reading attribute ``name`` of ctx gives ``read(ctx, value)``; setting it works as ever."""
+    """Make attribute ``name`` of ctx read as ``read(ctx, value)``; it can still be set."""
     slot = getattr(torch._C._FunctionBase, name)
     setattr(BackwardCFunction, name, property(lambda ctx: read(ctx, slot.__get__(ctx)), slot.__set__))

@@ -10,7 +10,7 @@ overridden = engine.has_overridden_vmap_rule
 
 
 def around_vmap(wrapper) -> None:
-    """``wrapper(original, interpreter, cls, *operands)`` stands in for what torch.vmap does with a Function."""
+    """Run ``wrapper(original, interpreter, cls, *operands)`` instead of what torch.vmap does with a Function."""
     table = engine.custom_function_call.functorch_table
     original = table[TransformType.Vmap]
 
@@ -21,7 +21,7 @@ def around_vmap(wrapper) -> None:
 
 
 def around_rule(change) -> None:
-    """A class's vmap gets ``change(info, in_dims, args)``."""
+    """Call a class's vmap with ``change(info, in_dims, args)``."""
 
     def wrapper(original, interpreter, cls, *operands, **named):
         if not overridden(cls):
@@ -42,7 +42,7 @@ def _called(rule, changed):
 
 
 def around_results(change) -> None:
-    """What a class's vmap returns goes through ``change(output, out_dims)``."""
+    """Pass what a class's vmap returns through ``change(output, out_dims)``."""
 
     def wrapper(original, interpreter, cls, *operands, **named):
         if not overridden(cls):

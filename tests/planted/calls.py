@@ -17,7 +17,7 @@ inputs = of_shapes((3, 2))
 
 
 class FactorOnTheClass(Function):
-    """Keeps its number on the class: right as long as every call has the same.
+    """Keeps its number on the class: correct while every call passes the same one.
 
     Breaks: Function.forward.calls-independent
     """
@@ -35,7 +35,8 @@ class FactorOnTheClass(Function):
 
 
 class HalfOnTheClass(Function):
-    """Keeps its number on the class, and is called with one that half as much again and a quarter leave as it is.
+    """Keeps its number on the class; that of the sample is the fixed point of 1.5 * x + 0.25, so varying it changes
+    nothing.
 
     Breaks: Function.forward.calls-independent
     """
@@ -53,7 +54,7 @@ class HalfOnTheClass(Function):
 
 
 class AddedUpFromCallToCall(Square):
-    """Adds its gradient up in memory that it keeps for each shape, and never clears it.
+    """Accumulates its gradient in a buffer for each shape that is never cleared.
 
     Breaks: Function.forward.calls-independent
     """
@@ -70,7 +71,7 @@ class AddedUpFromCallToCall(Square):
 
 
 class LengthOnTheClass(Function):
-    """Keeps the length that it averages over on the class.
+    """Keeps on the class the length that it divides by.
 
     Breaks: Function.forward.calls-independent
     """
@@ -86,7 +87,7 @@ class LengthOnTheClass(Function):
 
 
 class OneBufferForAllGradients(Square):
-    """Writes every gradient into the same memory.
+    """Writes every gradient to the same buffer.
 
     Breaks: Function.forward.calls-independent
     """
@@ -102,7 +103,7 @@ class OneBufferForAllGradients(Square):
 
 
 class ResultKeptOnTheTensor(Square):
-    """Remembers on the tensor itself what it computed of it.
+    """Caches its result in an attribute of the input tensor, even after that changes.
 
     Breaks: Function.forward.calls-independent
     """
@@ -116,7 +117,7 @@ class ResultKeptOnTheTensor(Square):
 
 
 class FlagOfTheLastCall(Function):
-    """Which way to go back stands on the class, where the next call overwrites it.
+    """Keeps a flag for backward on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
     """
@@ -139,7 +140,7 @@ class FlagOfTheLastCall(Function):
 
 
 class FirstOfItsShape(Function):
-    """Keeps a factor for backward on the class, by its shape: the first one is read forever.
+    """Caches a factor for backward by shape: every later call reads the first one.
 
     Breaks: Function.forward.calls-independent
     """
@@ -165,7 +166,7 @@ class FirstOfItsShape(Function):
 
 
 class FirstMask(Function):
-    """Works out once which numbers are positive, and goes back through those forever.
+    """Caches by shape which numbers are positive: every later backward reads the first mask.
 
     Breaks: Function.forward.calls-independent
     """
@@ -193,7 +194,7 @@ class FirstMask(Function):
 
 
 class SquaresOfWeightsKeptByAddress(Square):
-    """Keeps the squares of a leaf, such as a weight, by address, version and shape; others may come to lie there.
+    """Caches results of leaves by address, version and shape; another tensor may be allocated at the same address.
 
     Breaks: Function.forward.calls-independent
     """

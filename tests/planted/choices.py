@@ -16,7 +16,7 @@ inputs = of_shapes((3, 2), others=(False,))
 
 
 class _Mean(Function):
-    """The sum of the elements, or their mean."""
+    """Sums the elements, or averages them if a flag is set; correct."""
 
     @staticmethod
     def forward(x, mean):
@@ -42,7 +42,7 @@ class _Mean(Function):
 
 
 class MeanWithoutItsCount(_Mean):
-    """A flag turns a sum into a mean; backward does not look at it.
+    """Ignores in backward a flag that turns a sum into a mean.
 
     Breaks: Function.backward.gradient
     """
@@ -53,7 +53,7 @@ class MeanWithoutItsCount(_Mean):
 
 
 class SquaredWithoutItsTwo(Function):
-    """Backward has a mistake in the branch of the other flag alone.
+    """Forgets a factor of two in backward, if a flag is set that the sample does not set.
 
     Breaks: Function.backward.gradient
     """
@@ -71,7 +71,7 @@ class SquaredWithoutItsTwo(Function):
 
 
 class MeanOfWordsWithoutItsCount(Function):
-    """A word says what becomes of a loss's elements; backward knows two of three.
+    """Ignores in backward that a reduction may be 'mean'.
 
     Breaks: Function.backward.gradient
     """
@@ -94,7 +94,7 @@ class MeanOfWordsWithoutItsCount(Function):
 
 
 class ExactForAnApproximation(Function):
-    """The word is compared under another name, and the one of the sample is none that is compared with.
+    """Returns the gradient of tanh for 'rough' as well, a string that is not in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -119,7 +119,7 @@ class _Kind(Enum):
 
 
 class ExponentialLikeASine(Function):
-    """A member of an enumeration names the function; the derivative of one is that of the other.
+    """Returns the gradient of one member of an enumeration for the other.
 
     Breaks: Function.backward.gradient
     """
@@ -138,7 +138,7 @@ class ExponentialLikeASine(Function):
 
 
 class OptionsInADict(Function):
-    """The flag is in a dict, and backward does not ask for it.
+    """Ignores in backward a flag that is in a dict.
 
     Breaks: Function.backward.gradient
     """
@@ -159,7 +159,7 @@ class OptionsInADict(Function):
 
 
 class RowsWithoutTheirDimension(Function):
-    """Backward gives the gradient of a sum over rows back in the shape of one over columns.
+    """Returns a gradient of the wrong shape if a flag selects the other dimension.
 
     Breaks: Function.backward.any-input
     """
@@ -175,7 +175,7 @@ class RowsWithoutTheirDimension(Function):
 
 
 class LastFlagKeptOnTheClass(_Mean):
-    """The flag is kept on the class, where the next call puts its own.
+    """Keeps the flag on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
     """
@@ -194,7 +194,7 @@ class LastFlagKeptOnTheClass(_Mean):
 
 
 class FirstFlagKeptInACache(_Mean):
-    """What backward multiplies with is kept for each shape, whatever the flag was.
+    """Caches a factor for backward by shape, whatever the flag.
 
     Breaks: Function.backward.gradient
     """
@@ -208,7 +208,7 @@ class FirstFlagKeptInACache(_Mean):
 
 
 class TangentWithoutItsCount(_Mean):
-    """jvp does not look at the flag.
+    """Ignores the flag in jvp.
 
     Breaks: Function.jvp.tangent
     """
@@ -219,7 +219,7 @@ class TangentWithoutItsCount(_Mean):
 
 
 class TangentOfAnotherWord(Function):
-    """jvp knows one of two words.
+    """Computes the tangent of one of two strings for both.
 
     Breaks: Function.jvp.tangent
     """
@@ -250,7 +250,7 @@ class TangentOfAnotherWord(Function):
 
 
 class BatchWithoutItsCount(_Mean):
-    """vmap does not look at the flag.
+    """Ignores the flag in vmap.
 
     Breaks: Function.vmap.batched
     """
@@ -261,7 +261,7 @@ class BatchWithoutItsCount(_Mean):
 
 
 class BatchOfAnotherWord(Function):
-    """vmap knows one of two words.
+    """Computes one of two reductions for both in vmap.
 
     Breaks: Function.vmap.batched
     """
@@ -287,7 +287,7 @@ class BatchOfAnotherWord(Function):
 
 
 class ScaledWhereNothingIsDropped(Function):
-    """Drops elements in training; outside of it the gradient is divided by what is kept all the same.
+    """Divides the gradient by the keep probability outside training too, where nothing is dropped.
 
     Breaks: Function.backward.gradient
     """

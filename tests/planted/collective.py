@@ -18,7 +18,7 @@ inputs = matrix_and_group
 
 
 def _from_here(x, group):
-    """The sum over the ranks, added up from this rank on: other bits on each of three ranks."""
+    """Sum over ranks, starting from this one: rounding differs between three ranks."""
     parts, rank = gathered(x, group), dist.get_rank(group)
     total = parts[rank].clone()
     for part in [*parts[rank + 1 :], *parts[:rank]]:
@@ -27,7 +27,7 @@ def _from_here(x, group):
 
 
 class ReducedToTheFirst(right.Reduce):
-    """Only the first rank gets the sum, and the others keep something else.
+    """Reduces to the first rank only; the others return a partial sum.
 
     Breaks: Collective.forward.types
     """
@@ -42,7 +42,7 @@ class ReducedToTheFirst(right.Reduce):
 
 
 class SumInAnOrderOfItsOwn(right.Reduce):
-    """Each rank adds up from its own share on: other bits on every rank.
+    """Sums starting from its own tensor: rounding differs between ranks.
 
     Breaks: Collective.forward.types
     """
@@ -55,7 +55,7 @@ class SumInAnOrderOfItsOwn(right.Reduce):
 
 
 class FirstShareTimesSize(right.Reduce):
-    """The first rank's share stands for all.
+    """Multiplies the first rank's tensor by the number of ranks instead of summing.
 
     Breaks: Collective.forward.types
     """
@@ -68,7 +68,7 @@ class FirstShareTimesSize(right.Reduce):
 
 
 class SumWithoutResult(right.Reduce):
-    """Adds up, and returns nothing.
+    """Returns nothing.
 
     Breaks: Collective.forward.types
     """
@@ -81,7 +81,7 @@ class SumWithoutResult(right.Reduce):
 
 
 class SumAtTheFirstAlone(Function):
-    """Only the first rank gets the sum, and the others get None.
+    """Reduces to the first rank; the others return None.
 
     Breaks: Collective.forward.types
     """
@@ -101,7 +101,7 @@ class SumAtTheFirstAlone(Function):
 
 
 class CopyWithoutSum(right.Copy):
-    """Each rank keeps its own gradient: the backward of the other half of the pair.
+    """Returns its own gradient without the sum over ranks, as the other half of the pair does.
 
     Breaks: Collective.backward.gradient
     """
@@ -114,7 +114,7 @@ class CopyWithoutSum(right.Copy):
 
 
 class CopyWithMean(right.Copy):
-    """The mean of the gradients, as for data-parallel training.
+    """Averages gradients, as for data-parallel training.
 
     Breaks: Collective.backward.gradient
     """
@@ -128,7 +128,7 @@ class CopyWithMean(right.Copy):
 
 
 class ReduceWithSum(right.Reduce):
-    """The sum of gradients that are all the same: the loss counts once for each rank.
+    """Sums gradients that are equal on all ranks: the loss counts once for each rank.
 
     Breaks: Collective.backward.gradient
     """
@@ -147,7 +147,7 @@ class ReduceWithSum(right.Reduce):
 
 
 class GatherWithSlice(right.RingGather):
-    """Its own rows of its own gradient: right for one loss, and this is used for many.
+    """Returns its rows of its own gradient: correct for one loss, but its type says one for each rank.
 
     Breaks: Collective.backward.gradient
     """
@@ -161,7 +161,7 @@ class GatherWithSlice(right.RingGather):
 
 
 class GatherWithNeighboursSlice(right.GatherForOneLoss):
-    """The next rank's rows.
+    """Returns the next rank's rows of the gradient.
 
     Breaks: Collective.backward.gradient
     """
@@ -176,7 +176,7 @@ class GatherWithNeighboursSlice(right.GatherForOneLoss):
 
 
 class GatherOfTwo(right.RingGather):
-    """Its own gradient and the next rank's: right for two ranks alone.
+    """Sums its own gradient and the next rank's only: correct for two ranks.
 
     Breaks: Collective.backward.gradient
     """
@@ -192,7 +192,7 @@ class GatherOfTwo(right.RingGather):
 
 
 class LogSumExpOfThisRank(right.LogSumExp):
-    """A softmax over this rank's elements alone.
+    """Computes the softmax over this rank's elements only.
 
     Breaks: Collective.backward.gradient
     """
@@ -207,7 +207,7 @@ class LogSumExpOfThisRank(right.LogSumExp):
 
 
 class GradientInAnOrderOfItsOwn(right.Copy):
-    """Each rank adds up from its own gradient on: the parameters of the ranks drift apart.
+    """Sums starting from its own gradient: parameters drift apart between ranks.
 
     Breaks: Collective.backward.types
     """
@@ -221,7 +221,7 @@ class GradientInAnOrderOfItsOwn(right.Copy):
 
 
 class NoSignature(Function):
-    """Keeps no signature at all, and claims none.
+    """Fits no signature, and claims none.
 
     Breaks: Collective.backward.gradient
     """
@@ -238,7 +238,7 @@ class NoSignature(Function):
 
 
 class GatherOfUnevenRowsForOneLoss(uneven.GatherOfUnevenRows):
-    """Its own rows of its own gradient, where every rank has another number of rows.
+    """Returns its rows of its own gradient, of as many rows as it has.
 
     Breaks: Collective.backward.gradient
     """

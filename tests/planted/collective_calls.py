@@ -19,7 +19,7 @@ inputs = matrix_and_group
 
 
 class WaitsForUsedResults(right.TwoGathers):
-    """Adds up the gradient of each result that this rank uses, and waits for ranks that use another.
+    """Sums only the gradients of results that this rank uses: ranks that use others wait forever.
 
     Breaks: Collective.backward.unused
     """
@@ -43,7 +43,7 @@ class WaitsForUsedResults(right.TwoGathers):
 
 
 class StridedUnreduced(right.Copy):
-    """Adds up a contiguous copy if the gradient is strided, and returns what was not added up (Megatron-LM 5337).
+    """Sums a contiguous copy if the gradient is strided, and returns the gradient itself (Megatron-LM 5337).
 
     Breaks: Collective.backward.any-layout
     """
@@ -59,7 +59,7 @@ class StridedUnreduced(right.Copy):
 
 
 class MemoryInOrder(right.Reduce):
-    """Reads the argument's memory in order, whatever its strides.
+    """Reads the argument's memory in order, ignoring its strides.
 
     Breaks: Collective.forward.any-layout
     """
@@ -73,7 +73,7 @@ class MemoryInOrder(right.Reduce):
 
 
 class OneRowOfAnExpandedOne(right.Reduce):
-    """Adds up the one row that an expanded argument has in memory, and leaves the others as they are.
+    """Sums only the first row of an expanded argument.
 
     Breaks: Collective.forward.any-layout
     """
@@ -89,7 +89,7 @@ class OneRowOfAnExpandedOne(right.Reduce):
 
 
 class AddsUpInPlaceAsItLies(right.Reduce):
-    """Adds up in the argument itself, of which Gloo takes the memory in order, whatever the strides.
+    """Sums in place in the argument, whose memory Gloo reads in order, ignoring its strides.
 
     Breaks: Collective.forward.any-layout
     """
@@ -104,7 +104,7 @@ class AddsUpInPlaceAsItLies(right.Reduce):
 
 
 class SkipsZeros(right.Reduce):
-    """A rank that has only zeros to add spares itself the sum.
+    """Skips the collective on a rank whose argument is zero.
 
     Breaks: Collective.forward.same-calls
     """
@@ -117,7 +117,7 @@ class SkipsZeros(right.Reduce):
 
 
 class HalvesWhatIsLarge(right.Reduce):
-    """Adds up and halves until no share of this rank is large: how often depends on what the rank has.
+    """Sums and halves until this rank's tensor is small: how often depends on its values.
 
     Breaks: Collective.forward.same-calls
     """
@@ -133,7 +133,7 @@ class HalvesWhatIsLarge(right.Reduce):
 
 
 class SkipsGradientsOfZeros(right.Copy):
-    """A rank whose loss does not depend on the result spares itself the sum.
+    """Skips the collective on a rank whose gradient is zero.
 
     Breaks: Collective.forward.same-calls
     """
@@ -147,7 +147,7 @@ class SkipsGradientsOfZeros(right.Copy):
 
 
 class WorkLeftBehind(right.Reduce):
-    """Starts the sum, and gives it a moment: a rank that comes late is not waited for.
+    """Starts the sum and waits only briefly: a late rank is missing.
 
     Breaks: Collective.forward.types
     """
@@ -166,7 +166,7 @@ class WorkLeftBehind(right.Reduce):
 
 
 class GradientLeftBehind(right.Copy):
-    """Starts the sum of the gradients, and gives it a moment: a rank that comes late is not waited for.
+    """Starts the sum of gradients and waits only briefly: a late rank is missing.
 
     Breaks: Collective.backward.gradient
     """
@@ -185,7 +185,7 @@ class GradientLeftBehind(right.Copy):
 
 
 class NobodyToAdd(right.Copy):
-    """In a group of one there is nobody to add up with, and no gradient at all.
+    """Returns a gradient of zeros in a group of one.
 
     Breaks: Collective.forward.one-rank
     """
@@ -200,7 +200,7 @@ class NobodyToAdd(right.Copy):
 
 
 class PlainSumBackward(right.RingGather):
-    """A plain collective in backward, of which autograd knows nothing.
+    """Calls a plain collective in backward, which autograd cannot differentiate.
 
     Breaks: Collective.backward.twice
     """
@@ -215,7 +215,7 @@ class PlainSumBackward(right.RingGather):
 
 
 class GathersIntoTheGradient(right.Copy):
-    """Gathers into a list that holds the incoming gradient itself: what autograd then knows of it is zero.
+    """Gathers into a list that contains the incoming gradient itself, which cuts its graph.
 
     Breaks: Collective.backward.twice
     """
@@ -237,7 +237,7 @@ class GathersIntoTheGradient(right.Copy):
 
 
 class SendsFromTheArgument(right.Copy):
-    """The first rank sends straight from its argument's memory, and returns before the others have received it.
+    """Sends straight from its argument's memory on the first rank, and returns before the others have received it.
 
     Breaks: Collective.forward.complete
     """
@@ -270,7 +270,7 @@ class SendsFromTheArgument(right.Copy):
 
 
 class SumOfWeightsKeptByAddress(right.Reduce):
-    """Keeps the sum of leaves, such as weights, by address, version and shape; even so all ranks add up.
+    """Caches the sums of leaves by address, version and shape, although all ranks still communicate.
 
     Breaks: Function.forward.calls-independent
     """

@@ -15,7 +15,7 @@ inputs = matrix_and_group
 
 
 class _Reduce(right.Reduce):
-    """A sum by a function of torch.distributed that the compiler traces."""
+    """Sums by a function of torch.distributed that the compiler traces; correct."""
 
     @staticmethod
     def forward(ctx, x, group):
@@ -25,7 +25,7 @@ class _Reduce(right.Reduce):
 
 
 class RefusedOnOneRank(_Reduce):
-    """The compiler refuses it on the second rank, whose view does not fit; the first one waits in the sum.
+    """Fails to compile on the second rank, because of a view that does not fit; the first rank waits in the sum.
 
     Breaks: Function.compile.agrees
     """
@@ -40,7 +40,7 @@ class RefusedOnOneRank(_Reduce):
 
 
 class MeanWhenCompiled(_Reduce):
-    """Averages if it is compiled, and sums elsewhere.
+    """Averages while being compiled, and sums otherwise.
 
     Breaks: Function.compile.agrees
     """

@@ -16,7 +16,7 @@ inputs = matrix_and_group
 
 
 class RankOfTheWorld(right.Split):
-    """Takes the rows of its rank in the world.
+    """Returns the rows of its rank in the world instead of the group.
 
     Breaks: Collective.group.subgroup
     """
@@ -31,7 +31,7 @@ class RankOfTheWorld(right.Split):
 
 
 class GroupForgotten(right.Reduce):
-    """Adds up over the world.
+    """Sums over the world instead of the group.
 
     Breaks: Collective.group.subgroup
     """
@@ -44,7 +44,7 @@ class GroupForgotten(right.Reduce):
 
 
 class TangentOfTheWorld(tangents.Reduce):
-    """Adds up tangents over the world.
+    """Sums tangents over the world instead of the group.
 
     Breaks: Collective.group.subgroup
     """
@@ -57,7 +57,7 @@ class TangentOfTheWorld(tangents.Reduce):
 
 
 class DividesByTheWorld(right.Copy):
-    """Corrects the sum by the world's size, not by the group's.
+    """Scales the sum by the world size over the size of the group.
 
     Breaks: Collective.group.subgroup
     """

@@ -12,7 +12,7 @@ inputs = matrix_and_group
 
 
 class GatherForOneLossTypedForMany(right.GatherForOneLoss):
-    """Its hook says that each rank may have a loss of its own; its backward takes this rank's slice alone.
+    """Declares in its hook that each rank may have its own loss, but backward returns this rank's slice only.
 
     Breaks: Collective.backward.gradient
     """

@@ -15,7 +15,7 @@ inputs = of_shapes((2, 3))
 
 
 class GradientOfOneLevel(right.SumInTwoLevels):
-    """Adds up gradients in pairs alone: right if there is one pair.
+    """Sums gradients within pairs only: correct if there is one pair.
 
     Breaks: Collective.backward.gradient
     """
@@ -30,7 +30,7 @@ class GradientOfOneLevel(right.SumInTwoLevels):
 
 
 class SkipsZerosAmongLeaders(right.SumInTwoLevels):
-    """The first of a pair that has only zeros itself spares the pair the sum with the others, which wait for it.
+    """Skips the sum over pairs on the first rank of a pair if its own argument is zero: the others wait.
 
     Breaks: Collective.forward.same-calls
     """

@@ -15,7 +15,7 @@ inputs = matrix_and_group
 
 
 class ReduceOfTheStorage(right.Reduce):
-    """Adds up what the argument's storage begins with.
+    """Sums what the argument's storage begins with, ignoring its offset.
 
     Breaks: Collective.forward.any-layout
     """
@@ -28,7 +28,7 @@ class ReduceOfTheStorage(right.Reduce):
 
 
 class GradientOfTheStorage(right.Copy):
-    """Adds up what the storage of the incoming gradient begins with.
+    """Sums what the incoming gradient's storage begins with, ignoring its offset.
 
     Breaks: Collective.backward.any-layout
     """

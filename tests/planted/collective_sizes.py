@@ -20,14 +20,14 @@ inputs = matrix_and_group
 
 
 def _first_summed(x, group):
-    """The sum over ranks of the first elements, and this rank's own of the others."""
+    """Sum the first elements over ranks; the others stay this rank's own."""
     total = dense(x)
     dist.all_reduce(total.view(-1)[:FEW], group=group)
     return total
 
 
 class ReducesWhatFitsIntoTheBuffer(right.Reduce):
-    """What does not fit into a buffer of fixed size is not added up.
+    """Sums only what fits into a buffer of fixed size.
 
     Breaks: Collective.backward.gradient
     """
@@ -40,7 +40,7 @@ class ReducesWhatFitsIntoTheBuffer(right.Reduce):
 
 
 class BackwardReducesWhatFitsIntoTheBuffer(right.Copy):
-    """The same in backward.
+    """Sums in backward only what fits into a buffer of fixed size.
 
     Breaks: Collective.backward.gradient
     """
@@ -54,7 +54,7 @@ class BackwardReducesWhatFitsIntoTheBuffer(right.Copy):
 
 
 class ReducesChunksWithoutTheLast(right.AllReduce):
-    """Works in whole chunks; the last one, which is shorter, stays behind if there is another.
+    """Sums in chunks, and forgets a shorter last chunk unless it is the only one.
 
     Breaks: Collective.backward.gradient
     """
@@ -71,7 +71,7 @@ class ReducesChunksWithoutTheLast(right.AllReduce):
 
 
 class AddsItsOwnShareFirst(right.Copy):
-    """Each rank adds up the gradients of all beginning with its own: they are equal but for their last bits.
+    """Sums gradients starting with its own: they differ in their last bits between ranks.
 
     Breaks: Collective.backward.types
     """

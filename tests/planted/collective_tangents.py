@@ -14,7 +14,7 @@ inputs = matrix_and_group
 
 
 class TangentNotAddedUp(right.Reduce):
-    """The sum gets this rank's own tangent.
+    """Returns this rank's own tangent without the sum over ranks.
 
     Breaks: Function.jvp.tangent
     """
@@ -27,7 +27,7 @@ class TangentNotAddedUp(right.Reduce):
 
 
 class MeanOfTangents(right.Reduce):
-    """The mean of the tangents, for a sum of the values.
+    """Averages tangents, although the values are summed.
 
     Breaks: Function.jvp.tangent
     """
@@ -40,7 +40,7 @@ class MeanOfTangents(right.Reduce):
 
 
 class NoTangent(right.Reduce):
-    """jvp returns None for a sum that has a derivative.
+    """Returns None from jvp for a sum that has a derivative.
 
     Breaks: Function.jvp.tangent
     """

@@ -17,7 +17,7 @@ inputs = matrix_and_group
 
 
 class SumNobodyWaitsFor(right.Reduce):
-    """Starts the sum, and forgets it.
+    """Starts the sum and never waits for it.
 
     Breaks: Collective.forward.types
     """
@@ -32,7 +32,7 @@ class SumNobodyWaitsFor(right.Reduce):
 
 
 class GradientNobodyWaitsFor(right.Copy):
-    """Starts the sum of the gradients, and forgets it.
+    """Starts the sum of gradients and never waits for it.
 
     Breaks: Collective.backward.gradient
     """
@@ -48,7 +48,7 @@ class GradientNobodyWaitsFor(right.Copy):
 
 
 class RowsThatComeLate(WorkLeftBehind):
-    """Its share of a sum that it gives a moment: every rank has rows of its own, so none is at odds with another.
+    """Returns its rows of a sum that it waits for only briefly: as every rank has its own rows, no two ranks disagree.
 
     Breaks: Collective.forward.complete
     """
@@ -68,7 +68,7 @@ class RowsThatComeLate(WorkLeftBehind):
 
 
 class ScalesWhileItIsSummed(right.Reduce):
-    """Starts a sum, and scales what is being summed before it waits.
+    """Scales a tensor while it is being summed.
 
     Breaks: Collective.forward.types
     """
@@ -85,7 +85,7 @@ class ScalesWhileItIsSummed(right.Reduce):
 
 
 class ScalesARowWhileItIsSummed(right.Reduce):
-    """Starts a sum into a part of its own memory, and writes to a row of that part before it waits.
+    """Writes to a row of a tensor while it is being summed; the tensor is part of a larger one.
 
     Breaks: Collective.forward.types
     """
@@ -103,7 +103,7 @@ class ScalesARowWhileItIsSummed(right.Reduce):
 
 
 class SumsWhereAGradientIsNeeded(right.Reduce):
-    """Leaves out the communication in evaluation.
+    """Skips the collective if no gradient is needed.
 
     Breaks: Function.forward.same-without-grad
     """

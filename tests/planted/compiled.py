@@ -16,7 +16,7 @@ def inputs():
 
 
 class CoarserWhenCompiled(Square):
-    """Computes in half precision if it is being compiled.
+    """Computes in half precision while being compiled.
 
     Breaks: Function.compile.agrees
     """
@@ -28,7 +28,7 @@ class CoarserWhenCompiled(Square):
 
 
 class NotesThatAreLost(Square):
-    """Keeps a number among the metadata of its node, which the compiler makes anew.
+    """Keeps a number in the metadata of its node, which the compiler replaces.
 
     Breaks: Function.compile.agrees
     """
@@ -56,7 +56,7 @@ class _AsksWhatRuns(Square):
 
 
 def backward_asks_what_runs(x):
-    """Backward reads a flag that the caller sets during forward: compiled, it is read then.
+    """Reads in backward a flag that its caller sets during forward: compiling reads it early.
 
     Breaks: Function.compile.agrees
     """
@@ -79,7 +79,7 @@ class _FactorFromADict(Function):
 
 
 def factor_comes_late(x):
-    """The factor of the gradient is put into an argument after the call, when a compiled backward has been made.
+    """Sets the factor of the gradient after the call, when compiled code has already read it.
 
     Breaks: Function.compile.agrees
     """
@@ -91,7 +91,7 @@ def factor_comes_late(x):
 
 @torch.compiler.allow_in_graph
 class OnlyForPlainTensors(Square):
-    """Has an exact backward for plain tensors and a rough one for others; what the compiler runs it with is another.
+    """Computes an exact gradient for plain tensors and a rough one for subclasses, such as the compiler's.
 
     Breaks: Function.compile.agrees
     """
@@ -103,7 +103,7 @@ class OnlyForPlainTensors(Square):
 
 
 class BranchesOnItsValues(Square):
-    """Takes another way, to the same numbers, if a value is large.
+    """Branches on whether a value is large, which the compiler cannot trace; the numbers are the same.
 
     Breaks: Function.compile.fullgraph
     """
@@ -115,7 +115,7 @@ class BranchesOnItsValues(Square):
 
 
 class AsksForANumberInBackward(Square):
-    """Leaves the work out if the gradient is zero.
+    """Branches on whether the gradient is zero, which the compiler cannot trace.
 
     Breaks: Function.compile.fullgraph
     """
@@ -130,7 +130,7 @@ _calls: list[int] = []
 
 
 class CountsItsBackwards(Square):
-    """Adds to a list outside itself in backward.
+    """Appends to a global list in backward, which the compiler cannot trace.
 
     Breaks: Function.compile.fullgraph
     """

@@ -15,7 +15,7 @@ def inputs():
 
 
 class ReadTooEarly(Square):
-    """Forward copies without blocking, and reads the copy before anybody has waited for it.
+    """Copies to the CPU without blocking, and reads the copy before it is complete.
 
     Breaks: Function.forward.device
     """
@@ -28,7 +28,7 @@ class ReadTooEarly(Square):
 
 
 class StreamWithoutWaiting(Square):
-    """Forward computes in a stream of its own, which waits for nobody, and for which nobody waits.
+    """Computes in a stream of its own, without synchronizing with the caller's.
 
     Breaks: Function.forward.device
     """
@@ -43,7 +43,7 @@ class StreamWithoutWaiting(Square):
 
 
 class DefaultStream(Square):
-    """Forward computes in the default stream and takes that for the caller's: in another stream it reads too early.
+    """Computes in the default stream, without synchronizing with the caller's.
 
     Breaks: Function.forward.device
     """

@@ -12,7 +12,7 @@ inputs = right.inputs
 
 
 class RootWithoutItsHalf(right.Root):
-    """The step to a zero is refused on one side, and the gradient of the sample is twice the right one.
+    """Returns twice the gradient; next to zero, steps to one side are refused.
 
     Breaks: Function.backward.gradient
     """
@@ -25,7 +25,7 @@ class RootWithoutItsHalf(right.Root):
 
 
 class PowerWithoutItsFactor(right.Power):
-    """One of the sample's numbers is on the edge, where every step leads out to one side.
+    """Forgets a factor of 2.2; at the edge of its domain, steps to one side are refused.
 
     Breaks: Function.backward.gradient
     """

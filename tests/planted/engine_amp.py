@@ -6,7 +6,7 @@ import torch
 
 
 def inputs_are_not_cast() -> None:
-    """custom_fwd ignores cast_inputs.
+    """Ignores cast_inputs in custom_fwd.
 
     Breaks: Function.amp.custom-fwd
     """
@@ -15,7 +15,7 @@ def inputs_are_not_cast() -> None:
 
 
 def forward_runs_without_autocast() -> None:
-    """custom_fwd turns autocast off in every forward.
+    """Disables autocast in custom_fwd.
 
     Breaks: Function.amp.custom-fwd
     """
@@ -35,7 +35,7 @@ def forward_runs_without_autocast() -> None:
 
 
 def backward_runs_as_its_caller() -> None:
-    """custom_bwd leaves backward in the state of its caller.
+    """Leaves backward in its caller's autocast state in custom_bwd.
 
     Breaks: Function.amp.custom-bwd
     """

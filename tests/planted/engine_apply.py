@@ -9,7 +9,7 @@ from tests.planted._engine import around_apply, around_backward, around_jvp, aro
 
 
 def ctx_empty_in_backward() -> None:
-    """What was set on ctx is gone in backward.
+    """Clears the attributes of ctx before backward.
 
     Breaks: Function.forward.data-on-ctx
     """
@@ -22,7 +22,7 @@ def ctx_empty_in_backward() -> None:
 
 
 def ctx_empty_in_jvp() -> None:
-    """What was set on ctx is gone in jvp.
+    """Clears the attributes of ctx before jvp.
 
     Breaks: Function.forward.data-on-ctx
     """
@@ -35,7 +35,7 @@ def ctx_empty_in_jvp() -> None:
 
 
 def ctx_shared_by_calls() -> None:
-    """What the latest call set on ctx is seen by all calls of the class.
+    """Shares the attributes of ctx among all calls of a class.
 
     Breaks: Function.forward.data-on-ctx
     """
@@ -60,7 +60,7 @@ def _plain(original, cls, *args):
 
 
 def one_tuple_unwrapped() -> None:
-    """apply returns the value alone if forward returned a tuple of one.
+    """Unwraps a tuple of one that forward returned.
 
     Breaks: Function.apply.returns
     """
@@ -73,7 +73,7 @@ def one_tuple_unwrapped() -> None:
 
 
 def value_in_a_tuple() -> None:
-    """apply returns a tuple of one if forward returned a value that is not a tensor.
+    """Wraps a value that forward returned, and that is not a tensor, in a tuple of one.
 
     Breaks: Function.apply.returns
     """
@@ -86,7 +86,7 @@ def value_in_a_tuple() -> None:
 
 
 def none_left_out() -> None:
-    """apply drops the Nones of a tuple that forward returned.
+    """Drops None from a tuple that forward returned.
 
     Breaks: Function.apply.returns
     """
@@ -99,7 +99,7 @@ def none_left_out() -> None:
 
 
 def lists_handed_out_as_tuples() -> None:
-    """apply returns a tuple if forward returned a list.
+    """Converts a list that forward returned to a tuple.
 
     Breaks: Function.apply.returns
     """
@@ -112,7 +112,7 @@ def lists_handed_out_as_tuples() -> None:
 
 
 def container_requires_grad() -> None:
-    """A result requires grad if an argument is a container with a tensor that does.
+    """Makes a result require grad if an argument is a container with a tensor that does.
 
     Breaks: Function.apply.direct-arguments
     """
@@ -129,7 +129,7 @@ def container_requires_grad() -> None:
 
 
 def container_needs_a_gradient() -> None:
-    """needs_input_grad is True for a container.
+    """Sets needs_input_grad to True for a container.
 
     Breaks: Function.apply.direct-arguments
     """

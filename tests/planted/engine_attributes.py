@@ -9,7 +9,7 @@ from tests.planted._engine import on_ctx
 
 
 def to_save_cannot_be_read() -> None:
-    """ctx.to_save is always None.
+    """Reads ctx.to_save as None.
 
     Breaks: Function.attributes.reflect
     """
@@ -17,7 +17,7 @@ def to_save_cannot_be_read() -> None:
 
 
 def dirty_tensors_are_a_list() -> None:
-    """ctx.dirty_tensors is a list.
+    """Reads ctx.dirty_tensors as a list.
 
     Breaks: Function.attributes.reflect
     """
@@ -25,7 +25,7 @@ def dirty_tensors_are_a_list() -> None:
 
 
 def attributes_empty_at_first() -> None:
-    """ctx.saved_for_forward is an empty tuple before any method was called.
+    """Reads ctx.saved_for_forward as an empty tuple before any call.
 
     Breaks: Function.attributes.reflect
     """
@@ -33,7 +33,7 @@ def attributes_empty_at_first() -> None:
 
 
 def marks_add_up() -> None:
-    """save_for_forward keeps what an earlier call gave.
+    """Keeps what an earlier call of save_for_forward saved.
 
     Breaks: Function.attributes.reflect
     """
@@ -47,7 +47,7 @@ def marks_add_up() -> None:
 
 
 def needs_input_grad_unknown_in_forward() -> None:
-    """ctx.needs_input_grad is False throughout while outputs are computed.
+    """Reads ctx.needs_input_grad as False throughout during forward.
 
     Breaks: Function.attributes.reflect
     """
@@ -66,7 +66,7 @@ def needs_input_grad_unknown_in_forward() -> None:
 
 
 def materialize_grads_cannot_be_assigned() -> None:
-    """Assigning ctx.materialize_grads has no effect; set_materialize_grads has.
+    """Ignores assignments to ctx.materialize_grads; set_materialize_grads works.
 
     Breaks: Function.attributes.reflect
     """
@@ -76,7 +76,7 @@ def materialize_grads_cannot_be_assigned() -> None:
 
 
 def vmap_rule_is_none() -> None:
-    """generate_vmap_rule is None on a class that does not set it.
+    """Sets generate_vmap_rule to None on classes that do not define it.
 
     Breaks: Function.attributes.reflect
     """
@@ -84,7 +84,7 @@ def vmap_rule_is_none() -> None:
 
 
 def node_has_no_name() -> None:
-    """The node's name is empty.
+    """Gives nodes an empty name.
 
     Breaks: Function.attributes.node
     """
@@ -92,7 +92,7 @@ def node_has_no_name() -> None:
 
 
 def next_functions_reversed() -> None:
-    """The node's next_functions are in reverse order.
+    """Reverses the node's next_functions.
 
     Breaks: Function.attributes.node
     """
@@ -100,7 +100,7 @@ def next_functions_reversed() -> None:
 
 
 def metadata_forgotten() -> None:
-    """The node's metadata is a new dict at every reading.
+    """Returns a new dict whenever a node's metadata is read.
 
     Breaks: Function.attributes.node
     """
@@ -108,7 +108,7 @@ def metadata_forgotten() -> None:
 
 
 def metadata_shared() -> None:
-    """All nodes share their metadata.
+    """Shares metadata among all nodes.
 
     Breaks: Function.attributes.node
     """
@@ -117,7 +117,7 @@ def metadata_shared() -> None:
 
 
 def hooks_of_a_node_not_called() -> None:
-    """The node's hooks are accepted and never called.
+    """Accepts hooks on a node and never calls them.
 
     Breaks: Function.attributes.node
     """
@@ -126,7 +126,7 @@ def hooks_of_a_node_not_called() -> None:
 
 
 def prehooks_change_nothing() -> None:
-    """What a node's prehook returns is not used.
+    """Ignores what a node's prehook returns.
 
     Breaks: Function.attributes.node
     """
@@ -142,7 +142,7 @@ def prehooks_change_nothing() -> None:
 
 
 def hooks_stay() -> None:
-    """A node's hook goes on being called when its handle was removed.
+    """Keeps calling a node's hook after its handle was removed.
 
     Breaks: Function.attributes.node
     """
@@ -160,7 +160,7 @@ def hooks_stay() -> None:
 
 
 def node_needs_no_grad() -> None:
-    """The node's requires_grad is False.
+    """Reads a node's requires_grad as False.
 
     Breaks: Function.attributes.node
     """
@@ -168,7 +168,7 @@ def node_needs_no_grad() -> None:
 
 
 def saved_tensors_cleared_by_asking() -> None:
-    """maybe_clear_saved_tensors leaves nothing to read.
+    """Clears saved_tensors in maybe_clear_saved_tensors, although they are still needed.
 
     Breaks: Function.attributes.node
     """

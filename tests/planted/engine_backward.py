@@ -14,12 +14,12 @@ def _derivative(ctx):
 
 
 def _as_needed(ctx):
-    """Nones, as many as backward must return."""
+    """Return as many Nones as backward must return."""
     return (None,) * len(ctx.needs_input_grad)
 
 
 def missing_backward_gives_no_gradient() -> None:
-    """A class with neither backward nor vjp passes None back.
+    """Returns None from a class with neither backward nor vjp.
 
     Breaks: Function.backward.overridden
     """
@@ -32,7 +32,7 @@ def missing_backward_gives_no_gradient() -> None:
 
 
 def missing_backward_raises_runtime_error() -> None:
-    """A class with neither backward nor vjp raises RuntimeError, which NotImplementedError is a kind of.
+    """Raises RuntimeError for a class with neither backward nor vjp, instead of its subclass NotImplementedError.
 
     Breaks: Function.backward.overridden
     """
@@ -46,7 +46,7 @@ def missing_backward_raises_runtime_error() -> None:
 
 
 def missing_backward_checked_in_apply() -> None:
-    """A class with neither backward nor vjp cannot be transformed by torch.func.grad: TypeError.
+    """Raises TypeError under torch.func.grad for a class with neither backward nor vjp.
 
     Breaks: Function.backward.overridden
     """
@@ -60,7 +60,7 @@ def missing_backward_checked_in_apply() -> None:
 
 
 def vjp_is_ignored() -> None:
-    """A class with vjp alone gets zeros for gradients.
+    """Ignores vjp: a class that defines it instead of backward has no gradients.
 
     Breaks: Function.backward.vjp-alias
     """
@@ -73,7 +73,7 @@ def vjp_is_ignored() -> None:
 
 
 def vjp_gets_tensor_gradients_alone() -> None:
-    """vjp gets no None for outputs that are not tensors.
+    """Omits None for outputs that are not tensors when vjp is called.
 
     Breaks: Function.backward.vjp-alias
     """
@@ -86,7 +86,7 @@ def vjp_gets_tensor_gradients_alone() -> None:
 
 
 def vjp_and_backward_are_accepted() -> None:
-    """If a class has both, backward is used.
+    """Uses backward if a class defines both backward and vjp, instead of raising.
 
     Breaks: Function.backward.vjp-alias
     """
@@ -100,7 +100,7 @@ def vjp_and_backward_are_accepted() -> None:
 
 
 def gradients_reversed() -> None:
-    """The gradients of more than four outputs come in reverse order.
+    """Reverses the gradients of more than four outputs.
 
     Breaks: Function.backward.receives
     """
@@ -108,7 +108,7 @@ def gradients_reversed() -> None:
 
 
 def zero_dimensional_gradient_reshaped() -> None:
-    """A gradient that is zero-dimensional comes with one dimension.
+    """Passes a zero-dimensional gradient with one dimension.
 
     Breaks: Function.backward.receives
     """
@@ -123,7 +123,7 @@ def zero_dimensional_gradient_reshaped() -> None:
 
 
 def nothing_for_a_string() -> None:
-    """Outputs that are not tensors have no place among the arguments of backward.
+    """Omits None for outputs that are not tensors when backward is called.
 
     Breaks: Function.backward.receives
     """
@@ -136,7 +136,7 @@ def nothing_for_a_string() -> None:
 
 
 def zeros_for_what_is_no_tensor() -> None:
-    """backward gets a zero for an output that is not a tensor.
+    """Passes a zero to backward for an output that is not a tensor.
 
     Breaks: Function.backward.receives
     """
@@ -149,7 +149,7 @@ def zeros_for_what_is_no_tensor() -> None:
 
 
 def backward_called_twice() -> None:
-    """backward is called twice if there are more than four outputs.
+    """Calls backward twice if there are more than four outputs.
 
     Breaks: Function.backward.receives
     """
@@ -163,7 +163,7 @@ def backward_called_twice() -> None:
 
 
 def gradient_doubled() -> None:
-    """The gradient of a single output arrives doubled if it has two dimensions.
+    """Doubles the gradient of a single output with two dimensions.
 
     Breaks: Function.backward.receives
     """
@@ -176,7 +176,7 @@ def gradient_doubled() -> None:
 
 
 def none_is_refused() -> None:
-    """backward must return a tensor for the first of two inputs if that is a tensor.
+    """Refuses None as the first of two gradients if that input is a tensor.
 
     Breaks: Function.backward.none-allowed
     """
@@ -200,7 +200,7 @@ def none_is_refused() -> None:
 
 
 def none_shifts_the_others() -> None:
-    """Of two values that backward returns a None in front is taken to stand behind.
+    """Swaps two gradients if the first is None.
 
     Breaks: Function.backward.none-allowed
     """
@@ -214,7 +214,7 @@ def none_shifts_the_others() -> None:
 
 
 def once_differentiable_does_nothing() -> None:
-    """A backward under once_differentiable can be differentiated again.
+    """Ignores once_differentiable.
 
     Breaks: Function.backward.once-differentiable
     """
@@ -222,7 +222,7 @@ def once_differentiable_does_nothing() -> None:
 
 
 def once_differentiable_cuts_silently() -> None:
-    """A gradient made under once_differentiable is a constant: no error, and wrong second derivatives.
+    """Turns the gradient under once_differentiable into a constant: no error, and wrong second derivatives.
 
     Breaks: Function.backward.once-differentiable
     """
@@ -238,7 +238,7 @@ def once_differentiable_cuts_silently() -> None:
 
 
 def once_differentiable_gives_zeros() -> None:
-    """A backward under once_differentiable gives zeros when a graph of it is made.
+    """Returns zeros from a backward under once_differentiable if it is to be differentiated.
 
     Breaks: Function.backward.once-differentiable
     """

@@ -8,7 +8,7 @@ from tests.planted._engine import around_member, on_ctx
 
 
 def saved_tensors_reversed() -> None:
-    """ctx.saved_tensors is in reverse order if more than three tensors were saved.
+    """Reverses ctx.saved_tensors if more than three tensors were saved.
 
     Breaks: Function.backward.saved-tensors
     """
@@ -16,7 +16,7 @@ def saved_tensors_reversed() -> None:
 
 
 def saved_tensors_are_a_list() -> None:
-    """ctx.saved_tensors is a list where more than three tensors were saved.
+    """Reads ctx.saved_tensors as a list if more than three tensors were saved.
 
     Breaks: Function.backward.saved-tensors
     """
@@ -24,7 +24,7 @@ def saved_tensors_are_a_list() -> None:
 
 
 def saved_once_each() -> None:
-    """A tensor that was saved twice comes back once.
+    """Returns a tensor once that was saved twice.
 
     Breaks: Function.backward.saved-tensors
     """
@@ -40,7 +40,7 @@ def saved_once_each() -> None:
 
 
 def saved_tensors_detached() -> None:
-    """Saved tensors come back cut off from the graph, so that second derivatives are silently wrong.
+    """Detaches saved tensors, so that second derivatives are silently wrong.
 
     Breaks: Function.backward.saved-tensors
     """
@@ -48,7 +48,7 @@ def saved_tensors_detached() -> None:
 
 
 def saved_integers_become_floats() -> None:
-    """Saved integer tensors come back as floating point.
+    """Converts saved integer tensors to floating point.
 
     Breaks: Function.backward.saved-tensors
     """
@@ -60,7 +60,7 @@ def saved_integers_become_floats() -> None:
 
 
 def needs_input_grad_is_a_list() -> None:
-    """ctx.needs_input_grad is a list.
+    """Reads ctx.needs_input_grad as a list.
 
     Breaks: Function.backward.needs-input-grad
     """
@@ -68,7 +68,7 @@ def needs_input_grad_is_a_list() -> None:
 
 
 def needs_input_grad_all_true() -> None:
-    """ctx.needs_input_grad is True for every input.
+    """Reads ctx.needs_input_grad as True for every input.
 
     Breaks: Function.backward.needs-input-grad
     """
@@ -76,7 +76,7 @@ def needs_input_grad_all_true() -> None:
 
 
 def needs_input_grad_shifted() -> None:
-    """ctx.needs_input_grad has the entries of tensors first.
+    """Sorts ctx.needs_input_grad, True first.
 
     Breaks: Function.backward.needs-input-grad
     """
@@ -84,7 +84,7 @@ def needs_input_grad_shifted() -> None:
 
 
 def needs_input_grad_of_numbers() -> None:
-    """ctx.needs_input_grad has 1 and 0 for True and False.
+    """Reads ctx.needs_input_grad as 1 and 0.
 
     Breaks: Function.backward.needs-input-grad
     """
@@ -92,7 +92,7 @@ def needs_input_grad_of_numbers() -> None:
 
 
 def needs_input_grad_true_for_leaves_alone() -> None:
-    """ctx.needs_input_grad is False for an input that was computed.
+    """Reads ctx.needs_input_grad as False for inputs that are not leaves.
 
     Breaks: Function.backward.needs-input-grad
     """

@@ -9,7 +9,7 @@ from tests.planted._engine import around_apply
 
 
 def tensors_given_by_name_lose_their_gradient() -> None:
-    """A tensor that is passed by keyword counts as one that needs no gradient.
+    """Detaches tensors that are passed by keyword.
 
     Breaks: Function.apply.keywords
     """
@@ -22,7 +22,7 @@ def tensors_given_by_name_lose_their_gradient() -> None:
 
 
 def subclasses_are_stripped() -> None:
-    """Forward receives plain tensors.
+    """Passes tensor subclasses to forward as plain tensors.
 
     Breaks: Function.apply.subclass
     """
@@ -38,7 +38,7 @@ def subclasses_are_stripped() -> None:
 
 
 def saved_tensors_can_be_read_again() -> None:
-    """clear_saved_tensors_on_access has no effect.
+    """Ignores clear_saved_tensors_on_access.
 
     Breaks: Function.clear_saved_tensors_on_access.once
     """
@@ -52,7 +52,7 @@ def saved_tensors_can_be_read_again() -> None:
 
 
 def a_second_list_of_gradients() -> None:
-    """Backward gets a copy of the list of gradients, so that none of them is freed.
+    """Passes backward a copy of the list of gradients, so none of them can be freed.
 
     Breaks: Function.boxed_grads_call.list
     """

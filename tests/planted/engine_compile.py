@@ -6,7 +6,7 @@ import torch
 
 
 def _inline_forward(where) -> None:
-    """Dynamo traces forward alone, as it does where nothing needs a gradient, where ``where()`` says so."""
+    """Make Dynamo trace only forward if ``where()`` is true, as it does if no gradient is needed."""
     from torch._dynamo.variables.misc import AutogradFunctionVariable as Traced
 
     original = Traced.call_apply
@@ -21,7 +21,7 @@ def _inline_forward(where) -> None:
 
 
 def backward_is_left_out() -> None:
-    """Compiled code differentiates what forward does, and leaves the backward of a class out.
+    """Differentiates through forward in compiled code, and ignores backward.
 
     Breaks: Function.compile.methods
     """
@@ -29,7 +29,7 @@ def backward_is_left_out() -> None:
 
 
 def backward_is_left_out_below_a_transform() -> None:
-    """The same if torch.func differentiates compiled code.
+    """Differentiates through forward in compiled code under torch.func, and ignores backward.
 
     Breaks: Function.compile.transforms
     """

@@ -9,7 +9,7 @@ from tests.planted._engine import around_apply, around_member, combined
 
 
 def missing_forward_is_identity() -> None:
-    """A class without forward passes its last argument on.
+    """Returns the last argument of a class without forward.
 
     Breaks: Function.forward.overridden
     """
@@ -17,7 +17,7 @@ def missing_forward_is_identity() -> None:
 
 
 def missing_forward_raises_something_else() -> None:
-    """A class without forward raises AttributeError.
+    """Raises AttributeError for a class without forward.
 
     Breaks: Function.forward.overridden
     """
@@ -29,7 +29,7 @@ def missing_forward_raises_something_else() -> None:
 
 
 def arguments_cut_after_the_eighth() -> None:
-    """forward gets at most eight arguments.
+    """Passes at most eight arguments to forward.
 
     Breaks: Function.forward.combined
     """
@@ -41,7 +41,7 @@ def arguments_cut_after_the_eighth() -> None:
 
 
 def numbers_become_tensors() -> None:
-    """A float arrives in forward of the combined form as a tensor.
+    """Converts floats to tensors for forward of the combined form.
 
     Breaks: Function.forward.combined
     """
@@ -54,7 +54,7 @@ def numbers_become_tensors() -> None:
 
 
 def lists_are_copied() -> None:
-    """A list arrives in forward of the combined form as another list.
+    """Copies lists for forward of the combined form.
 
     Breaks: Function.forward.combined
     """
@@ -66,7 +66,7 @@ def lists_are_copied() -> None:
 
 
 def forward_called_twice() -> None:
-    """forward of the combined form is called twice.
+    """Calls forward of the combined form twice.
 
     Breaks: Function.forward.combined
     """
@@ -80,7 +80,7 @@ def forward_called_twice() -> None:
 
 
 def setup_context_called_twice() -> None:
-    """setup_context is called twice if there are more than four inputs.
+    """Calls setup_context twice if there are more than four inputs.
 
     Breaks: Function.setup_context.separate
     """
@@ -93,7 +93,7 @@ def setup_context_called_twice() -> None:
 
 
 def forward_again_after_setup_context() -> None:
-    """forward is called once more when setup_context is done, if there are more than four inputs.
+    """Calls forward again after setup_context if there are more than four inputs.
 
     Breaks: Function.setup_context.separate
     """
@@ -107,7 +107,7 @@ def forward_again_after_setup_context() -> None:
 
 
 def setup_context_gets_a_list() -> None:
-    """setup_context gets more than four inputs as a list.
+    """Passes more than four inputs to setup_context as a list.
 
     Breaks: Function.setup_context.separate
     """
@@ -119,7 +119,7 @@ def setup_context_gets_a_list() -> None:
 
 
 def setup_context_gets_tensors_alone() -> None:
-    """setup_context gets None in place of an input that is a string.
+    """Passes None to setup_context for an input that is a string.
 
     Breaks: Function.setup_context.separate
     """
@@ -131,7 +131,7 @@ def setup_context_gets_tensors_alone() -> None:
 
 
 def setup_context_always_gets_a_tuple() -> None:
-    """setup_context gets a single output as a tuple of one when it is no tensor.
+    """Passes setup_context a tuple of one for a single output that is not a tensor.
 
     Breaks: Function.setup_context.separate
     """
@@ -143,7 +143,7 @@ def setup_context_always_gets_a_tuple() -> None:
 
 
 def setup_context_gets_one_tuple_unwrapped() -> None:
-    """setup_context gets the value alone if forward returned a tuple of one.
+    """Unwraps a tuple of one that forward returned for setup_context.
 
     Breaks: Function.setup_context.separate
     """
@@ -156,7 +156,7 @@ def setup_context_gets_one_tuple_unwrapped() -> None:
 
 
 def defaults_left_out() -> None:
-    """Arguments left at their default do not stand in inputs.
+    """Omits arguments left at their default from inputs.
 
     Breaks: Function.setup_context.defaults
     """
@@ -173,7 +173,7 @@ def defaults_left_out() -> None:
 
 
 def names_come_last() -> None:
-    """Arguments passed by keyword come after the others in inputs, in the order given.
+    """Moves keyword arguments to the end of inputs.
 
     Breaks: Function.setup_context.keywords
     """

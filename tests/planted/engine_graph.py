@@ -9,7 +9,7 @@ from tests.planted._engine import around_apply, around_member, on_ctx
 
 
 def setup_context_records() -> None:
-    """Grad mode is on in setup_context.
+    """Turns grad mode on in setup_context.
 
     Breaks: Function.forward.no-graph
     """
@@ -22,7 +22,7 @@ def setup_context_records() -> None:
 
 
 def next_functions_know_no_index() -> None:
-    """Every index in next_functions is 0.
+    """Reads every index in next_functions as 0.
 
     Breaks: Function.attributes.next-index
     """
@@ -30,7 +30,7 @@ def next_functions_know_no_index() -> None:
 
 
 def clearing_saved_tensors_does_nothing() -> None:
-    """maybe_clear_saved_tensors frees nothing.
+    """Frees nothing in maybe_clear_saved_tensors.
 
     Breaks: Function.attributes.clear-saved
     """
@@ -38,7 +38,7 @@ def clearing_saved_tensors_does_nothing() -> None:
 
 
 def bools_stop_the_gradient() -> None:
-    """No output requires grad if one is a bool.
+    """Detaches all outputs if one is of dtype bool.
 
     Breaks: Function.mark_non_differentiable.integers
     """

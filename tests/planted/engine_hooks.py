@@ -10,7 +10,7 @@ from tests.planted._engine import on_ctx
 
 
 def tensor_hooks_run_backwards() -> None:
-    """The hook of a tensor that was registered last runs first.
+    """Runs the last registered hook of a tensor first.
 
     Breaks: Function.attributes.hook-order
     """
@@ -27,7 +27,7 @@ def tensor_hooks_run_backwards() -> None:
 
 
 def retain_grad_keeps_what_came_in() -> None:
-    """retain_grad keeps the gradient as it was before the tensor's hooks.
+    """Keeps in retain_grad the gradient from before the tensor's hooks.
 
     Breaks: Function.attributes.hook-order
     """
@@ -39,7 +39,7 @@ def retain_grad_keeps_what_came_in() -> None:
 
 
 def unpack_runs_twice() -> None:
-    """Every reading of ctx.saved_tensors unpacks them two times.
+    """Unpacks saved tensors twice whenever they are read.
 
     Breaks: Function.save_for_backward.hooks-innermost
     """
@@ -52,7 +52,7 @@ def unpack_runs_twice() -> None:
 
 
 def hooks_cannot_be_disabled() -> None:
-    """disable_saved_tensors_hooks does nothing.
+    """Ignores disable_saved_tensors_hooks.
 
     Breaks: Function.save_for_backward.hooks-refused
     """

@@ -9,7 +9,7 @@ from tests.planted._engine import around_jvp
 
 
 def missing_jvp_gives_no_tangent() -> None:
-    """A class without jvp has outputs with tangents of zero.
+    """Returns zero tangents for a class without jvp.
 
     Breaks: Function.jvp.overridden
     """
@@ -21,7 +21,7 @@ def missing_jvp_gives_no_tangent() -> None:
 
 
 def missing_jvp_raises_runtime_error() -> None:
-    """A class without jvp raises RuntimeError.
+    """Raises RuntimeError for a class without jvp.
 
     Breaks: Function.jvp.overridden
     """
@@ -35,7 +35,7 @@ def missing_jvp_raises_runtime_error() -> None:
 
 
 def missing_jvp_unnoticed_by_torch_func() -> None:
-    """Under torch.func.jvp a class without jvp has zero tangents.
+    """Returns zero tangents under torch.func.jvp for a class without jvp.
 
     Breaks: Function.jvp.overridden
     """
@@ -49,7 +49,7 @@ def missing_jvp_unnoticed_by_torch_func() -> None:
 
 
 def tangents_reversed() -> None:
-    """The tangents of more than three inputs come in reverse order.
+    """Reverses the tangents of more than three inputs.
 
     Breaks: Function.jvp.receives
     """
@@ -57,7 +57,7 @@ def tangents_reversed() -> None:
 
 
 def zeros_for_what_is_no_tensor() -> None:
-    """jvp gets a zero for an input that is not a tensor.
+    """Passes a zero to jvp for an input that is not a tensor.
 
     Breaks: Function.jvp.receives
     """
@@ -70,7 +70,7 @@ def zeros_for_what_is_no_tensor() -> None:
 
 
 def nothing_for_what_is_no_tensor() -> None:
-    """Inputs that are not tensors have no place among the arguments of jvp under torch.func.
+    """Omits None for inputs that are not tensors when jvp is called under torch.func.
 
     Breaks: Function.jvp.receives
     """
@@ -84,7 +84,7 @@ def nothing_for_what_is_no_tensor() -> None:
 
 
 def tangent_of_a_single_input_doubled() -> None:
-    """The tangent of a single input with two dimensions arrives doubled.
+    """Doubles the tangent of a single input with two dimensions.
 
     Breaks: Function.jvp.receives
     """
@@ -97,7 +97,7 @@ def tangent_of_a_single_input_doubled() -> None:
 
 
 def jvp_called_twice() -> None:
-    """jvp is called twice.
+    """Calls jvp twice.
 
     Breaks: Function.jvp.receives
     """
@@ -110,7 +110,7 @@ def jvp_called_twice() -> None:
 
 
 def none_is_refused() -> None:
-    """jvp must not return None beside a tensor.
+    """Refuses None next to a tensor from jvp.
 
     Breaks: Function.jvp.none-allowed
     """
@@ -125,7 +125,7 @@ def none_is_refused() -> None:
 
 
 def none_shifts_the_others() -> None:
-    """A None that jvp returns in front of the last value doubles what follows.
+    """Doubles the tangents that follow a None.
 
     Breaks: Function.jvp.none-allowed
     """

@@ -9,7 +9,7 @@ from tests.planted._engine import around_apply, around_backward, around_member, 
 
 
 def _after_the_methods(change) -> None:
-    """``change(ctx)`` once the class is done with its ctx."""
+    """Call ``change(ctx)`` after forward or setup_context."""
 
     def member(original, cls, ctx, *args):
         output = original(ctx, *args)
@@ -25,7 +25,7 @@ def _after_the_methods(change) -> None:
 
 
 def dirty_forgotten_when_marked_first() -> None:
-    """A tensor marked dirty before it is changed is not marked.
+    """Forgets mark_dirty if it came before the change.
 
     Breaks: Function.mark_dirty.before-or-after
     """
@@ -43,7 +43,7 @@ def dirty_forgotten_when_marked_first() -> None:
 
 
 def dirty_forgotten_when_marked_last() -> None:
-    """A tensor marked dirty after it was changed is not marked.
+    """Forgets mark_dirty if it came after the change.
 
     Breaks: Function.mark_dirty.before-or-after
     """
@@ -63,7 +63,7 @@ def dirty_forgotten_when_marked_last() -> None:
 
 
 def dirty_returned_as_another_tensor() -> None:
-    """apply gives back a detached copy of a changed input.
+    """Returns a copy of an input that was changed in place.
 
     Breaks: Function.mark_dirty.before-or-after
     """
@@ -76,7 +76,7 @@ def dirty_returned_as_another_tensor() -> None:
 
 
 def dirty_view_forgotten() -> None:
-    """A view that is marked dirty keeps its base as if nothing had happened to it.
+    """Forgets mark_dirty for views, so their base keeps its history.
 
     Breaks: Function.mark_dirty.before-or-after
     """
@@ -88,7 +88,7 @@ def dirty_view_forgotten() -> None:
 
 
 def dirty_does_not_count_as_changed() -> None:
-    """A tensor marked dirty keeps its version.
+    """Restores the version of tensors that were marked dirty.
 
     Breaks: Function.mark_dirty.protects
     """
@@ -104,7 +104,7 @@ def dirty_does_not_count_as_changed() -> None:
 
 
 def dirty_counts_only_what_is_seen() -> None:
-    """A tensor marked dirty counts as changed only if the change was made with recorded operations.
+    """Counts a dirty tensor as changed only if recorded operations changed it.
 
     Breaks: Function.mark_dirty.protects
     """
@@ -121,7 +121,7 @@ def dirty_counts_only_what_is_seen() -> None:
 
 
 def marked_outputs_need_grad() -> None:
-    """mark_non_differentiable does nothing.
+    """Ignores mark_non_differentiable.
 
     Breaks: Function.mark_non_differentiable.no-grad
     """
@@ -129,7 +129,7 @@ def marked_outputs_need_grad() -> None:
 
 
 def only_the_first_is_marked() -> None:
-    """mark_non_differentiable regards its first argument only.
+    """Marks only the first argument of mark_non_differentiable.
 
     Breaks: Function.mark_non_differentiable.no-grad
     """
@@ -141,7 +141,7 @@ def only_the_first_is_marked() -> None:
 
 
 def single_output_cannot_be_marked() -> None:
-    """A marked output needs grad if it is the only one.
+    """Ignores mark_non_differentiable for a single output.
 
     Breaks: Function.mark_non_differentiable.no-grad
     """
@@ -157,7 +157,7 @@ def single_output_cannot_be_marked() -> None:
 
 
 def _for_marked(replace) -> None:
-    """Replace what backward gets for marked outputs, known by being zero throughout."""
+    """Replace what backward receives for marked outputs, recognized by being zero."""
 
     def mark_non_differentiable(ctx, *tensors):
         ctx.non_differentiable = tensors
@@ -173,7 +173,7 @@ def _for_marked(replace) -> None:
 
 
 def none_for_marked_outputs() -> None:
-    """backward gets None for a marked output.
+    """Passes None to backward for a marked output.
 
     Breaks: Function.mark_non_differentiable.zero-gradient
     """
@@ -181,7 +181,7 @@ def none_for_marked_outputs() -> None:
 
 
 def marked_outputs_left_out() -> None:
-    """backward has no argument for a marked output.
+    """Omits the gradient of a marked output when backward is called.
 
     Breaks: Function.mark_non_differentiable.zero-gradient
     """
@@ -189,7 +189,7 @@ def marked_outputs_left_out() -> None:
 
 
 def ones_for_marked_outputs() -> None:
-    """backward gets ones for a marked output.
+    """Passes ones to backward for a marked output.
 
     Breaks: Function.mark_non_differentiable.zero-gradient
     """
@@ -197,7 +197,7 @@ def ones_for_marked_outputs() -> None:
 
 
 def a_number_for_marked_outputs() -> None:
-    """backward gets a zero without dimensions for a marked output.
+    """Passes a zero-dimensional zero to backward for a marked output.
 
     Breaks: Function.mark_non_differentiable.zero-gradient
     """

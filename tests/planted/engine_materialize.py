@@ -13,7 +13,7 @@ def _ctx_of(cls, args):
 
 
 def _before_the_methods(change) -> None:
-    """``change(ctx)`` before the class sees its ctx."""
+    """Call ``change(ctx)`` before forward or setup_context."""
 
     def member(original, cls, *args):
         ctx = _ctx_of(cls, args)
@@ -29,7 +29,7 @@ def _before_the_methods(change) -> None:
 
 
 def none_by_default() -> None:
-    """A class that never called set_materialize_grads gets None.
+    """Passes None to backward by default, without set_materialize_grads.
 
     Breaks: Function.set_materialize_grads.default
     """
@@ -37,7 +37,7 @@ def none_by_default() -> None:
 
 
 def none_for_tangents_by_default() -> None:
-    """A class that never called set_materialize_grads gets None in jvp.
+    """Passes None to jvp by default, without set_materialize_grads.
 
     Breaks: Function.set_materialize_grads.default
     """
@@ -57,7 +57,7 @@ def none_for_tangents_by_default() -> None:
 
 
 def true_means_false() -> None:
-    """set_materialize_grads takes any call for False.
+    """Treats every call of set_materialize_grads as False.
 
     Breaks: Function.set_materialize_grads.zeros
     """
@@ -65,7 +65,7 @@ def true_means_false() -> None:
 
 
 def zeros_without_a_shape() -> None:
-    """The zeros for a gradient are zero-dimensional with True.
+    """Passes zero-dimensional zeros for gradients after set_materialize_grads(True).
 
     Breaks: Function.set_materialize_grads.zeros
     """
@@ -84,7 +84,7 @@ def zeros_without_a_shape() -> None:
 
 
 def ones_for_tangents() -> None:
-    """The tangent of an input that has none arrives as ones with True.
+    """Passes tangents of ones to jvp after set_materialize_grads(True).
 
     Breaks: Function.set_materialize_grads.zeros
     """
@@ -103,7 +103,7 @@ def ones_for_tangents() -> None:
 
 
 def false_is_ignored() -> None:
-    """set_materialize_grads does nothing.
+    """Ignores set_materialize_grads.
 
     Breaks: Function.set_materialize_grads.none
     """
@@ -111,7 +111,7 @@ def false_is_ignored() -> None:
 
 
 def false_holds_for_backward_alone() -> None:
-    """jvp gets zeros though set_materialize_grads(False) was called.
+    """Passes zeros to jvp even after set_materialize_grads(False).
 
     Breaks: Function.set_materialize_grads.none
     """
@@ -134,7 +134,7 @@ def false_holds_for_backward_alone() -> None:
 
 
 def false_for_one_is_false_for_all() -> None:
-    """Once any Function asked for None, asking for zeros has no effect.
+    """Ignores set_materialize_grads(True) once any Function has passed False.
 
     Breaks: Function.set_materialize_grads.zeros
     """

@@ -8,7 +8,7 @@ from torch.autograd.function import BackwardCFunction, Function, FunctionCtx
 
 
 def shared_storage_marks_dirty() -> None:
-    """mark_shared_storage warns, and forgets what was to be saved.
+    """Forgets saved tensors in mark_shared_storage, but warns.
 
     Breaks: Function.attributes.deprecated
     """
@@ -21,7 +21,7 @@ def shared_storage_marks_dirty() -> None:
 
 
 def shared_storage_in_silence() -> None:
-    """mark_shared_storage does not warn.
+    """Emits no warning from mark_shared_storage.
 
     Breaks: Function.attributes.deprecated
     """
@@ -29,7 +29,7 @@ def shared_storage_in_silence() -> None:
 
 
 def saved_variables_in_silence() -> None:
-    """saved_variables does not warn.
+    """Emits no warning from saved_variables.
 
     Breaks: Function.attributes.deprecated
     """
@@ -37,7 +37,7 @@ def saved_variables_in_silence() -> None:
 
 
 def saved_variables_are_others() -> None:
-    """saved_variables warns, and has one tensor twice.
+    """Repeats a tensor in saved_variables, but warns.
 
     Breaks: Function.attributes.deprecated
     """
@@ -50,7 +50,7 @@ def saved_variables_are_others() -> None:
 
 
 def everything_is_traceable() -> None:
-    """is_traceable is True.
+    """Sets is_traceable to True.
 
     Breaks: Function.attributes.deprecated
     """
@@ -58,7 +58,7 @@ def everything_is_traceable() -> None:
 
 
 def instance_in_silence() -> None:
-    """Making an instance emits no warning.
+    """Emits no warning when an instance is created.
 
     Breaks: Function.init.instance
     """
@@ -66,7 +66,7 @@ def instance_in_silence() -> None:
 
 
 def instance_warns_of_something_else() -> None:
-    """Making an instance emits a UserWarning.
+    """Emits a UserWarning when an instance is created, instead of a DeprecationWarning.
 
     Breaks: Function.init.instance
     """
@@ -74,7 +74,7 @@ def instance_warns_of_something_else() -> None:
 
 
 def instance_can_be_called() -> None:
-    """Calling an instance returns None.
+    """Returns None from a call of an instance, instead of raising.
 
     Breaks: Function.init.instance
     """
@@ -82,7 +82,7 @@ def instance_can_be_called() -> None:
 
 
 def instance_runs_forward() -> None:
-    """Calling an instance runs forward before it raises.
+    """Runs forward before it refuses to call an instance.
 
     Breaks: Function.init.instance
     """

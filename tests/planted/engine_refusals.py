@@ -13,7 +13,7 @@ def _values(result):
 
 
 def too_few_gradients_are_filled_up() -> None:
-    """Gradients that backward did not return count as None.
+    """Fills gradients that backward did not return with None.
 
     Breaks: Function.backward.refused
     """
@@ -26,7 +26,7 @@ def too_few_gradients_are_filled_up() -> None:
 
 
 def gradients_of_any_shape_are_taken() -> None:
-    """A gradient of more than twice as many elements as the output has counts as None.
+    """Replaces a gradient with more than twice the elements of the incoming one by None.
 
     Breaks: Function.backward.refused
     """
@@ -42,7 +42,7 @@ def gradients_of_any_shape_are_taken() -> None:
 
 
 def values_for_what_is_no_tensor_are_dropped() -> None:
-    """A gradient for a number counts as None.
+    """Replaces a gradient for a number by None.
 
     Breaks: Function.backward.refused
     """
@@ -57,7 +57,7 @@ def values_for_what_is_no_tensor_are_dropped() -> None:
 
 
 def further_nones_are_refused() -> None:
-    """More Nones than there are inputs raise.
+    """Refuses more Nones than there are inputs.
 
     Breaks: Function.backward.refused
     """
@@ -72,7 +72,7 @@ def further_nones_are_refused() -> None:
 
 
 def anything_is_saved() -> None:
-    """save_for_backward drops everything that is not a tensor.
+    """Drops everything that is not a tensor in save_for_backward, instead of refusing it.
 
     Breaks: Function.save_for_backward.refused
     """
@@ -84,7 +84,7 @@ def anything_is_saved() -> None:
 
 
 def missing_out_dims_are_guessed() -> None:
-    """A vmap that returns its output alone is taken to batch along dimension 0.
+    """Assumes out_dim 0 if vmap returns only its output.
 
     Breaks: Function.vmap.refused
     """
@@ -97,7 +97,7 @@ def missing_out_dims_are_guessed() -> None:
 
 
 def further_values_from_vmap_are_dropped() -> None:
-    """A vmap that returns a triple is taken at its first two.
+    """Ignores further values if vmap returns more than two.
 
     Breaks: Function.vmap.refused
     """

@@ -9,7 +9,7 @@ from tests.planted._engine import on_ctx
 
 
 def _save_for_backward(change) -> None:
-    """Tensors go through ``change(ctx, tensors)`` before they are saved for backward."""
+    """Pass tensors through ``change(ctx, tensors)`` before they are saved for backward."""
 
     def save_for_backward(ctx, *tensors):
         ctx.to_save = change(ctx, tensors)
@@ -18,12 +18,12 @@ def _save_for_backward(change) -> None:
 
 
 def _read_in_backward(change) -> None:
-    """In backward ctx.saved_tensors is ``change(tensors)``."""
+    """Make ctx.saved_tensors read as ``change(tensors)`` in backward."""
     on_ctx("saved_tensors", lambda ctx, tensors: change(tensors) if ctx.saved_for_forward is None else tensors)
 
 
 def saved_none_dropped() -> None:
-    """A saved None does not come back.
+    """Drops None from ctx.saved_tensors.
 
     Breaks: Function.save_for_backward.none
     """
@@ -31,7 +31,7 @@ def saved_none_dropped() -> None:
 
 
 def saved_none_becomes_empty() -> None:
-    """A saved None comes back as an empty tensor.
+    """Returns an empty tensor for a saved None.
 
     Breaks: Function.save_for_backward.none
     """
@@ -39,7 +39,7 @@ def saved_none_becomes_empty() -> None:
 
 
 def saved_none_refused() -> None:
-    """save_for_backward takes no None.
+    """Refuses None in save_for_backward.
 
     Breaks: Function.save_for_backward.none
     """
@@ -53,7 +53,7 @@ def saved_none_refused() -> None:
 
 
 def nones_come_last() -> None:
-    """Saved Nones come back behind the tensors.
+    """Moves None to the end of ctx.saved_tensors.
 
     Breaks: Function.save_for_backward.none
     """
@@ -61,7 +61,7 @@ def nones_come_last() -> None:
 
 
 def changed_tensors_are_given() -> None:
-    """A saved tensor that was changed in place comes back as it is now.
+    """Returns a saved tensor with its current values if it was changed in place, instead of raising.
 
     Breaks: Function.save_for_backward.in-place-check
     """
@@ -87,7 +87,7 @@ def _read_saved_tensors(read) -> None:
 
 
 def changed_outputs_are_given() -> None:
-    """A saved output, or intermediate value, is kept as a copy, so that changing it goes unnoticed.
+    """Saves outputs and intermediate values as copies, so that changing them goes unnoticed.
 
     Breaks: Function.save_for_backward.in-place-check
     """
@@ -99,7 +99,7 @@ def changed_outputs_are_given() -> None:
 
 
 def unchanged_tensors_are_refused() -> None:
-    """A tensor that was changed in forward, before it was saved, is refused.
+    """Refuses saved tensors that were changed in forward before they were saved.
 
     Breaks: Function.save_for_backward.in-place-check
     """
@@ -114,7 +114,7 @@ def unchanged_tensors_are_refused() -> None:
 
 
 def saved_tensors_stay_on_ctx() -> None:
-    """ctx keeps what was saved while it lives, the output too: a cycle.
+    """Keeps saved tensors as an attribute of ctx, outputs too: a reference cycle.
 
     Breaks: Function.save_for_backward.no-leak
     """
@@ -127,7 +127,7 @@ def saved_tensors_stay_on_ctx() -> None:
 
 
 def intermediate_tensors_kept_in_a_list() -> None:
-    """A saved tensor that is neither input nor output stays in memory for good.
+    """Keeps saved intermediate tensors forever.
 
     Breaks: Function.save_for_backward.no-leak
     """
@@ -141,7 +141,7 @@ def intermediate_tensors_kept_in_a_list() -> None:
 
 
 def backward_frees_nothing() -> None:
-    """What was saved stays after a backward pass.
+    """Keeps saved tensors after the backward pass.
 
     Breaks: Function.save_for_backward.no-leak
     """
@@ -154,7 +154,7 @@ def backward_frees_nothing() -> None:
 
 
 def hooks_not_called() -> None:
-    """Saved tensors go past the hooks.
+    """Never calls saved-tensor hooks.
 
     Breaks: Function.save_for_backward.hooks
     """
@@ -167,7 +167,7 @@ def hooks_not_called() -> None:
 
 
 def unpacked_tensors_not_used() -> None:
-    """The hooks are called, and backward gets the saved tensors as they were.
+    """Calls saved-tensor hooks, but ignores what unpack returns.
 
     Breaks: Function.save_for_backward.hooks
     """
@@ -187,7 +187,7 @@ def unpacked_tensors_not_used() -> None:
 
 
 def hooks_skip_intermediate_tensors() -> None:
-    """The hooks see saved inputs and outputs alone.
+    """Calls saved-tensor hooks for inputs and outputs only, not for intermediate tensors.
 
     Breaks: Function.save_for_backward.hooks
     """

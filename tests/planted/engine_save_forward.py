@@ -9,7 +9,7 @@ from tests.planted._engine import around_jvp, on_ctx
 
 
 def anything_saved_for_forward() -> None:
-    """save_for_forward takes whatever it is given.
+    """Accepts anything in save_for_forward.
 
     Breaks: Function.save_for_forward.only-tensors
     """
@@ -17,7 +17,7 @@ def anything_saved_for_forward() -> None:
 
 
 def numbers_saved_for_forward() -> None:
-    """save_for_forward takes numbers too, and looks at its first argument alone.
+    """Checks only the first argument of save_for_forward, and accepts floats.
 
     Breaks: Function.save_for_forward.only-tensors
     """
@@ -31,7 +31,7 @@ def numbers_saved_for_forward() -> None:
 
 
 def _read_in_jvp(change) -> None:
-    """In jvp ctx.saved_tensors is ``change(ctx, tensors)``."""
+    """Make ctx.saved_tensors read as ``change(ctx, tensors)`` in jvp."""
 
     def jvp(original, ctx, *tangents):
         ctx.in_jvp = True
@@ -45,7 +45,7 @@ def _read_in_jvp(change) -> None:
 
 
 def saved_for_forward_reversed() -> None:
-    """In jvp ctx.saved_tensors is in reverse order, except if None was saved.
+    """Reverses ctx.saved_tensors in jvp, unless None was saved.
 
     Breaks: Function.save_for_forward.saved-tensors
     """
@@ -53,7 +53,7 @@ def saved_for_forward_reversed() -> None:
 
 
 def jvp_reads_what_was_saved_for_backward() -> None:
-    """In jvp ctx.saved_tensors has what was saved for backward.
+    """Returns what was saved for backward in jvp.
 
     Breaks: Function.save_for_forward.saved-tensors
     """
@@ -65,7 +65,7 @@ def jvp_reads_what_was_saved_for_backward() -> None:
 
 
 def saved_inputs_lose_their_values() -> None:
-    """In jvp the first of several saved tensors comes back as ones.
+    """Returns ones for the first of several saved tensors in jvp.
 
     Breaks: Function.save_for_forward.saved-tensors
     """
@@ -78,7 +78,7 @@ def saved_inputs_lose_their_values() -> None:
 
 
 def none_saved_for_forward_dropped() -> None:
-    """In jvp a saved None does not come back.
+    """Drops a saved None in jvp.
 
     Breaks: Function.save_for_forward.none
     """
@@ -86,7 +86,7 @@ def none_saved_for_forward_dropped() -> None:
 
 
 def none_saved_for_forward_becomes_zero() -> None:
-    """In jvp a saved None comes back as a zero.
+    """Returns a zero for a saved None in jvp.
 
     Breaks: Function.save_for_forward.none
     """
@@ -94,7 +94,7 @@ def none_saved_for_forward_becomes_zero() -> None:
 
 
 def none_refused_by_save_for_forward() -> None:
-    """save_for_forward takes no None.
+    """Refuses None in save_for_forward.
 
     Breaks: Function.save_for_forward.none
     """

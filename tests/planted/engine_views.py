@@ -14,7 +14,7 @@ def _is_view(value) -> bool:
 
 
 def views_are_copied() -> None:
-    """An output that is a smaller view of an input is copied, and can be changed.
+    """Copies an output that is a smaller view of an input, so that it can be modified in place.
 
     Breaks: Function.apply.view-output
     """
@@ -30,7 +30,7 @@ def views_are_copied() -> None:
 
 
 def returned_inputs_are_copied() -> None:
-    """An input that forward returns comes out in memory of its own.
+    """Copies an input that forward returns.
 
     Breaks: Function.setup_context.returned-input
     """
@@ -55,7 +55,7 @@ def returned_inputs_are_copied() -> None:
 
 
 def copied_tangents_of_views_are_taken() -> None:
-    """A jvp that copies where forward returns a shorter view is helped along.
+    """Accepts a jvp that copies although forward returns a shorter view.
 
     Breaks: Function.jvp.view
     """
@@ -71,7 +71,7 @@ def copied_tangents_of_views_are_taken() -> None:
 
 
 def new_tangents_of_changed_inputs_are_taken() -> None:
-    """A jvp that leaves the tangent of an input that was changed in place is helped along.
+    """Accepts a jvp that leaves the tangent of an input that was changed in place.
 
     Breaks: Function.jvp.in-place
     """
@@ -92,7 +92,7 @@ def new_tangents_of_changed_inputs_are_taken() -> None:
 
 
 def forward_runs_again_for_the_tangent() -> None:
-    """If an input has a tangent, everything runs without it first.
+    """Runs forward once more, without the tangent, if an input has one.
 
     Breaks: Function.jvp.at-once
     """

@@ -8,7 +8,7 @@ from tests.planted._engine_vmap import around_rule
 
 
 def batch_size_off_by_one() -> None:
-    """info.batch_size is one too many.
+    """Passes an info.batch_size that is one too large.
 
     Breaks: Function.vmap.info
     """
@@ -16,7 +16,7 @@ def batch_size_off_by_one() -> None:
 
 
 def batch_size_of_the_first_dimension() -> None:
-    """info.batch_size is the size of the first dimension of the first tensor.
+    """Passes the size of the first dimension as info.batch_size.
 
     Breaks: Function.vmap.info
     """
@@ -29,7 +29,7 @@ def batch_size_of_the_first_dimension() -> None:
 
 
 def randomness_always_error() -> None:
-    """info.randomness is "error" whatever was passed.
+    """Passes "error" as info.randomness, whatever the option.
 
     Breaks: Function.vmap.info
     """
@@ -37,7 +37,7 @@ def randomness_always_error() -> None:
 
 
 def info_of_the_first_level() -> None:
-    """In nested calls of torch.vmap info is always that of the level seen first.
+    """Passes the info of the first level to all levels of nested torch.vmap calls.
 
     Breaks: Function.vmap.info
     """
@@ -55,7 +55,7 @@ def info_of_the_first_level() -> None:
 
 
 def in_dims_of_tensors_alone() -> None:
-    """in_dims has no entry for a non-tensor.
+    """Omits non-tensors from in_dims.
 
     Breaks: Function.vmap.in-dims
     """
@@ -68,7 +68,7 @@ def in_dims_of_tensors_alone() -> None:
 
 
 def in_dims_always_zero() -> None:
-    """in_dims is 0 for every mapped tensor, which is as it was given.
+    """Passes 0 as in_dim of every batched tensor, without moving the dimension.
 
     Breaks: Function.vmap.in-dims
     """
@@ -76,7 +76,7 @@ def in_dims_always_zero() -> None:
 
 
 def in_dims_without_none() -> None:
-    """in_dims is -1 in place of None.
+    """Passes -1 in in_dims instead of None.
 
     Breaks: Function.vmap.in-dims
     """
@@ -84,7 +84,7 @@ def in_dims_without_none() -> None:
 
 
 def in_dims_say_mapped_for_all_tensors() -> None:
-    """in_dims is 0 for a tensor that is not mapped.
+    """Passes 0 as in_dim of a tensor that is not batched.
 
     Breaks: Function.vmap.in-dims
     """
@@ -101,7 +101,7 @@ def in_dims_say_mapped_for_all_tensors() -> None:
 
 
 def in_dims_are_a_list() -> None:
-    """in_dims is a list.
+    """Passes in_dims as a list.
 
     Breaks: Function.vmap.in-dims
     """
@@ -109,7 +109,7 @@ def in_dims_are_a_list() -> None:
 
 
 def samples_come_first() -> None:
-    """The mapped dimension is moved to the front of the arguments, and in_dims says where it was.
+    """Moves the batch dimension to the front, but leaves in_dims as they were.
 
     Breaks: Function.vmap.args
     """
@@ -122,7 +122,7 @@ def samples_come_first() -> None:
 
 
 def tensors_come_first() -> None:
-    """The arguments of vmap are sorted, tensors in front.
+    """Sorts the arguments of vmap, tensors first.
 
     Breaks: Function.vmap.args
     """
@@ -134,7 +134,7 @@ def tensors_come_first() -> None:
 
 
 def others_left_out() -> None:
-    """vmap does not get the arguments that are not tensors.
+    """Omits arguments of vmap that are not tensors.
 
     Breaks: Function.vmap.args
     """
@@ -142,7 +142,7 @@ def others_left_out() -> None:
 
 
 def unmapped_tensors_expanded() -> None:
-    """A tensor that is not mapped arrives with a dimension more.
+    """Expands tensors that are not batched by a dimension.
 
     Breaks: Function.vmap.args
     """

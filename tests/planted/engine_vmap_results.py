@@ -9,7 +9,7 @@ from tests.planted._engine_vmap import around_results
 
 
 def out_dim_one_taken_for_zero() -> None:
-    """The samples of a single output are looked for along the first dimension where out_dim says the second.
+    """Takes an out_dim of 1 for 0.
 
     Breaks: Function.vmap.out-dims-honoured
     """
@@ -17,7 +17,7 @@ def out_dim_one_taken_for_zero() -> None:
 
 
 def unmapped_outputs_differ_by_sample() -> None:
-    """An output whose out_dim is None is scaled by the number of samples.
+    """Multiplies an output whose out_dim is None by four.
 
     Breaks: Function.vmap.out-dims-honoured
     """
@@ -31,7 +31,7 @@ def unmapped_outputs_differ_by_sample() -> None:
 
 
 def first_out_dim_counts_for_all() -> None:
-    """The first entry of out_dims that is not None is used for all outputs that have one.
+    """Uses the first out_dim for all batched outputs.
 
     Breaks: Function.vmap.out-dims-honoured
     """
@@ -46,7 +46,7 @@ def first_out_dim_counts_for_all() -> None:
 
 
 def outputs_that_are_no_tensors_lost() -> None:
-    """Outputs of vmap that are not tensors become None.
+    """Replaces outputs of vmap that are not tensors by None.
 
     Breaks: Function.vmap.out-dims-honoured
     """
@@ -60,7 +60,7 @@ def outputs_that_are_no_tensors_lost() -> None:
 
 
 def generated_rule_reverses_samples() -> None:
-    """By a generated rule the first sample's output comes last.
+    """Reverses the samples under a generated rule.
 
     Breaks: Function.vmap.generated
     """
@@ -77,7 +77,7 @@ def generated_rule_reverses_samples() -> None:
 
 
 def generated_rule_does_not_sum_up() -> None:
-    """By a generated rule an input that is not mapped gets the gradient of the first sample alone.
+    """Returns the first sample's gradient for an input that is not batched, under a generated rule, instead of the sum.
 
     Breaks: Function.vmap.generated
     """
@@ -92,7 +92,7 @@ def generated_rule_does_not_sum_up() -> None:
 
 
 def generated_rule_has_no_jvp() -> None:
-    """By a generated rule all tangents are zero.
+    """Returns zero tangents under a generated rule.
 
     Breaks: Function.vmap.generated
     """
@@ -112,7 +112,7 @@ def _zeroed(one):
 
 
 def generated_rule_has_no_backward() -> None:
-    """By a generated rule all gradients are zero.
+    """Returns zero gradients under a generated rule.
 
     Breaks: Function.vmap.generated
     """

@@ -12,7 +12,7 @@ from tests.planted._engine_vmap import around_vmap, overridden
 
 
 def missing_rule_is_generated() -> None:
-    """A class without a vmap rule gets one all the same.
+    """Generates a vmap rule for every class without one.
 
     Breaks: Function.vmap.required
     """
@@ -26,7 +26,7 @@ def missing_rule_is_generated() -> None:
 
 
 def missing_rule_is_generated_for_differentiable_classes() -> None:
-    """A class without a vmap rule gets one if it has a jvp.
+    """Generates a vmap rule for every class with a jvp.
 
     Breaks: Function.vmap.required
     """
@@ -41,7 +41,7 @@ def missing_rule_is_generated_for_differentiable_classes() -> None:
 
 
 def own_rule_goes_first() -> None:
-    """If a class has both rules its own is used.
+    """Uses the class's own rule if it asks for a generated one too, instead of refusing.
 
     Breaks: Function.vmap.both-refused
     """
@@ -55,7 +55,7 @@ def own_rule_goes_first() -> None:
 
 
 def generated_rule_goes_first() -> None:
-    """If a class has both rules one is generated.
+    """Uses the generated rule if a class has its own too, instead of refusing.
 
     Breaks: Function.vmap.both-refused
     """
@@ -69,7 +69,7 @@ def generated_rule_goes_first() -> None:
 
 
 def both_called_before_refusing() -> None:
-    """If a class has both rules its own is called, and an error raised afterwards.
+    """Calls the class's own rule before it refuses a class with both rules.
 
     Breaks: Function.vmap.both-refused
     """
@@ -83,7 +83,7 @@ def both_called_before_refusing() -> None:
 
 
 def combined_form_taken() -> None:
-    """Under a transform the combined form is called as if there were none.
+    """Accepts the combined form under a transform.
 
     Breaks: Function.vmap.separate-form
     """
@@ -98,7 +98,7 @@ def combined_form_taken() -> None:
 
 
 def combined_form_refused_vaguely() -> None:
-    """Under a transform the combined form is refused in words that do not help.
+    """Refuses the combined form under a transform by an error that does not help.
 
     Breaks: Function.vmap.separate-form
     """
@@ -112,7 +112,7 @@ def combined_form_refused_vaguely() -> None:
 
 
 def combined_form_with_vmap_taken() -> None:
-    """Under torch.vmap alone the combined form is taken if it has a vmap.
+    """Accepts the combined form under torch.vmap if it defines vmap.
 
     Breaks: Function.vmap.separate-form
     """

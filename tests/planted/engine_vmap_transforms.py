@@ -8,7 +8,7 @@ from tests.planted._engine import around_member
 
 
 def rule_not_used_within_a_transform() -> None:
-    """The vmap of a class is refused if another transform is at work.
+    """Refuses a class's vmap inside another transform.
 
     Breaks: Function.vmap.transforms
     """

@@ -24,7 +24,7 @@ def inputs():
 
 
 class InputOnCtx(Function):
-    """Keeps its input as an attribute of ctx, and reads it there.
+    """Keeps its input as an attribute of ctx instead of saving it.
 
     Breaks: Function.forward.no-tensor-on-ctx
     """
@@ -69,7 +69,7 @@ class _State:
 
 
 class TensorInADataclass(Square):
-    """Keeps a tensor in an object on ctx, put there by setup_context.
+    """Keeps a tensor in an object on ctx, set in setup_context.
 
     Breaks: Function.forward.no-tensor-on-ctx
     """
@@ -97,7 +97,7 @@ class TensorInAPartial(Square):
 
 
 class TensorOnCtxUntilBackward(Square):
-    """Keeps a tensor on ctx, and lets go of it in backward: if that never runs, or runs twice, it is too late.
+    """Keeps a tensor on ctx and drops it in backward: too late if that never runs, or runs twice.
 
     Breaks: Function.forward.no-tensor-on-ctx
     """
@@ -114,7 +114,7 @@ class TensorOnCtxUntilBackward(Square):
 
 
 class TensorsInAList(right.DetachesTensorsInAList):
-    """Takes its tensors in a list, into which autograd does not look; one more argument makes it seem to work.
+    """Takes tensors in a list, which autograd ignores; they get no gradient.
 
     Breaks: Function.backward.gradient
     """
@@ -127,7 +127,7 @@ class TensorsInAList(right.DetachesTensorsInAList):
 
 
 class GradientOnCtx(Square):
-    """backward leaves the gradient on ctx.
+    """Keeps the gradient on ctx in backward.
 
     Breaks: Function.forward.no-tensor-on-ctx
     """
@@ -140,7 +140,7 @@ class GradientOnCtx(Square):
 
 
 class OutputOnCtx(Function):
-    """Keeps its output as an attribute of ctx: a cycle, since the output leads to ctx.
+    """Keeps its output on ctx: a reference cycle, since the output refers to ctx.
 
     Breaks: Function.forward.frees-memory
     """
@@ -156,7 +156,7 @@ class OutputOnCtx(Function):
 
 
 class ListOfInputs(Square):
-    """Appends every input to a list of the module.
+    """Appends every input to a global list.
 
     Breaks: Function.forward.frees-memory
     """
@@ -170,7 +170,7 @@ class ListOfInputs(Square):
 
 
 class LastGradientOnTheClass(Square):
-    """Remembers the last gradient on the class.
+    """Keeps the last gradient on the class.
 
     Breaks: Function.forward.frees-memory
     """
@@ -183,7 +183,7 @@ class LastGradientOnTheClass(Square):
 
 
 class CacheByShape(Square):
-    """Caches an intermediate value by shape, and renews it on every call.
+    """Caches an intermediate value by shape, and replaces it on every call.
 
     Breaks: Function.forward.frees-memory
     """
@@ -199,7 +199,7 @@ class CacheByShape(Square):
 
 
 class ContextInACycle(Square):
-    """An object on ctx refers back to ctx, and ctx saved the input.
+    """Refers back to ctx from an object on ctx: a reference cycle that keeps the saved input alive.
 
     Breaks: Function.forward.frees-memory
     """
@@ -211,7 +211,7 @@ class ContextInACycle(Square):
 
 
 class NoiseFromOutside(Square):
-    """Adds noise, far below any tolerance, that no seed controls.
+    """Adds noise that no seed controls, far below any tolerance.
 
     Breaks: Function.forward.deterministic
     """
@@ -222,7 +222,7 @@ class NoiseFromOutside(Square):
 
 
 class NoisyGradient(Square):
-    """Adds such noise to the gradient alone.
+    """Adds noise that no seed controls to the gradient only.
 
     Breaks: Function.forward.deterministic
     """
@@ -245,7 +245,7 @@ class SeedsTheGenerator(Square):
 
 
 class SeedsTheGeneratorInBackward(Square):
-    """Seeds the generator in backward, to draw again what forward drew.
+    """Seeds the generator in backward, as if to repeat what forward drew.
 
     Breaks: Function.forward.deterministic
     """
@@ -257,7 +257,7 @@ class SeedsTheGeneratorInBackward(Square):
 
 
 class RestoresTheGeneratorInBackward(Function):
-    """Takes forward's numbers again in backward, and leaves the generator there: whatever is drawn next comes again.
+    """Restores the generator's state in backward and leaves it there, so that later draws repeat.
 
     Breaks: Function.forward.deterministic
     """
@@ -298,7 +298,7 @@ class SeedsPythonsGeneratorInBackward(Square):
 
 
 class ChangesTheDefaultDtype(Square):
-    """Switches the default dtype and leaves it so.
+    """Changes the default dtype, and does not restore it.
 
     Breaks: Function.forward.deterministic
     """
@@ -338,7 +338,7 @@ class InputOnTheClass(Function):
 
 
 class ScaleOnTheClass(Function):
-    """Keeps a number that depends on the input on the class.
+    """Keeps a number that depends on the input on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
     """
@@ -356,7 +356,7 @@ class ScaleOnTheClass(Function):
 
 
 class OneBufferForAllOutputs(Square):
-    """Writes every call's output into the same memory.
+    """Writes the output of every call to the same buffer.
 
     Breaks: Function.forward.calls-independent
     """

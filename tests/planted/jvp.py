@@ -14,7 +14,7 @@ def inputs():
 
 
 class _ProductAndSine(Function):
-    """No bug yet: ``(x * y, sin(x))`` with both derivatives; the bugs below each change one member."""
+    """Returns ``(x * y, sin(x))``; correct. The bugs below each change one member."""
 
     @staticmethod
     def forward(x, y):
@@ -37,7 +37,7 @@ class _ProductAndSine(Function):
 
 
 class OneValueTooFew(_ProductAndSine):
-    """jvp leaves the second output out.
+    """Returns no tangent for the second output.
 
     Breaks: Function.jvp.count
     """
@@ -49,7 +49,7 @@ class OneValueTooFew(_ProductAndSine):
 
 
 class OneValuePerInput(_ProductAndSine):
-    """jvp is written like backward, with a value for each of three inputs.
+    """Returns a value for each of three inputs from jvp, as backward does.
 
     Breaks: Function.jvp.count
     """
@@ -73,7 +73,7 @@ class OneValuePerInput(_ProductAndSine):
 
 
 class Swapped(_ProductAndSine):
-    """The tangents come in the order of the inputs, not of the outputs.
+    """Returns the tangents of two outputs in the wrong order.
 
     Breaks: Function.jvp.tangent
     """
@@ -85,7 +85,7 @@ class Swapped(_ProductAndSine):
 
 
 class OneTermOfTwo(_ProductAndSine):
-    """The product rule has one term: the tangent of y is ignored.
+    """Forgets a term of the product rule: the tangent of y is ignored.
 
     Breaks: Function.jvp.tangent
     """
@@ -97,7 +97,7 @@ class OneTermOfTwo(_ProductAndSine):
 
 
 class NoneForAnOutput(_ProductAndSine):
-    """jvp returns None for an output that has a derivative.
+    """Returns None from jvp for an output that has a derivative.
 
     Breaks: Function.jvp.tangent
     """
@@ -109,7 +109,7 @@ class NoneForAnOutput(_ProductAndSine):
 
 
 class TurnedSign(_ProductAndSine):
-    """The derivative of the sine with the sign of that of the cosine.
+    """Returns a tangent with the wrong sign.
 
     Breaks: Function.jvp.tangent
     """
@@ -121,7 +121,7 @@ class TurnedSign(_ProductAndSine):
 
 
 class NoneUnhandled(_ProductAndSine):
-    """Missing tangents are asked for as None, and then multiplied.
+    """Asks for None instead of zero tangents, and multiplies by it.
 
     Breaks: Function.jvp.tangent
     """
@@ -143,7 +143,7 @@ class NoneUnhandled(_ProductAndSine):
 
 
 class TransposedJacobian(Function):
-    """jvp of a matrix product multiplies with the transposed matrix, as backward has to.
+    """Multiplies the tangent by the transposed matrix, as backward does.
 
     Breaks: Function.jvp.tangent
     """
@@ -175,7 +175,7 @@ class TransposedJacobian(Function):
 
 
 class Conjugated(Function):
-    """The complex tangent is multiplied by the conjugate, which only backward may do.
+    """Multiplies the tangent by the conjugate, as backward does.
 
     Breaks: Function.jvp.tangent
     """
@@ -203,7 +203,7 @@ class Conjugated(Function):
 
 
 class BackwardDisagrees(Function):
-    """A rounding with a straight-through backward whose jvp is the true derivative: zero.
+    """Returns zero tangents for a rounding, whose backward passes the gradient straight through.
 
     Breaks: Function.jvp.tangent
     """

@@ -19,7 +19,7 @@ def inputs():
 
 
 class GradientInDouble(Square):
-    """Returns a gradient in double precision whatever came in, and leaves it to autograd to cast it.
+    """Returns a gradient in double precision, whatever the dtype of the input.
 
     Breaks: Function.backward.dtype
     """
@@ -30,7 +30,7 @@ class GradientInDouble(Square):
 
 
 class LossScaleLeftIn(Square):
-    """Scales what backward computes up under autocast, and forgets to scale it down again.
+    """Scales the gradient up if forward ran under autocast, and forgets to scale it down again.
 
     Breaks: Function.autocast.backward
     """
@@ -46,7 +46,7 @@ class LossScaleLeftIn(Square):
 
 
 class DerivativeWhereAskedFor(Function):
-    """Computes its derivative in forward if the input requires grad, which inside torch.func it never does.
+    """Computes its derivative in forward only if the input requires grad, which it never does inside torch.func.
 
     Breaks: Function.func.grad
     """
@@ -67,7 +67,7 @@ class DerivativeWhereAskedFor(Function):
 
 
 class FlatOnMeta(Square):
-    """Makes up a result on the meta device, and gives it another shape.
+    """Returns a result of another shape on the meta device.
 
     Breaks: Function.forward.meta
     """
@@ -78,7 +78,7 @@ class FlatOnMeta(Square):
 
 
 class SingleOnMeta(Square):
-    """Makes up a result on the meta device, in single precision.
+    """Returns a result in single precision on the meta device.
 
     Breaks: Function.forward.meta
     """
@@ -89,7 +89,7 @@ class SingleOnMeta(Square):
 
 
 class OnTheCpuFromMeta(Square):
-    """Makes up a result if its input is on the meta device, with real memory.
+    """Returns a CPU tensor if its input is on the meta device.
 
     Breaks: Function.forward.meta
     """
@@ -100,7 +100,7 @@ class OnTheCpuFromMeta(Square):
 
 
 class MixesPrecisionsUnderAutocast(Function):
-    """Saves what it was given, and multiplies it with the gradient of a result in lower precision.
+    """Multiplies what it saved by a gradient of lower precision, which fails under autocast.
 
     Breaks: Function.backward.any-precision
     """
@@ -119,7 +119,7 @@ class MixesPrecisionsUnderAutocast(Function):
 
 
 class SinglePrecisionInBackward(Function):
-    """Makes a buffer in single precision in backward, whatever it was given in half precision.
+    """Converts the gradient to single precision in backward, which fails for a saved input in half precision.
 
     Breaks: Function.backward.any-precision
     """
@@ -142,7 +142,7 @@ class SinglePrecisionInBackward(Function):
 
 
 class MadeOnTheCpuBesideMeta(Function):
-    """Multiplies with a matrix that it makes on the CPU, wherever its input is.
+    """Multiplies by a matrix on the CPU, whatever the device of its input.
 
     Breaks: Function.forward.meta
     """
@@ -159,7 +159,7 @@ class MadeOnTheCpuBesideMeta(Function):
 
 
 class ReadsTheMemoryOfTheGradient(Square):
-    """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
+    """Reads the gradient's memory by its strides, and ignores the negative bit.
 
     Breaks: Function.backward.any-layout
     """
@@ -172,7 +172,7 @@ class ReadsTheMemoryOfTheGradient(Square):
 
 
 class AddsUpInBfloat16(modes.AddsUpInBfloat16):
-    """Adds gradients up row by row in the dtype they come in, where 256 and 1 make 256.
+    """Sums gradients row by row in bfloat16, where 256 + 1 is 256.
 
     Breaks: Function.backward.gradient
     """

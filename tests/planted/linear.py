@@ -14,7 +14,7 @@ def inputs():
 
 
 class ClampsTheGradient(Function):
-    """Large incoming gradients, such as a scaled loss gives, are clamped.
+    """Clamps incoming gradients at 100, which a scaled loss exceeds.
 
     Breaks: Function.backward.gradient
     """
@@ -32,7 +32,7 @@ class ClampsTheGradient(Function):
 
 
 class ZerosEndBackward(Function):
-    """Returns early if the gradient of the first output is zero, whatever that of the second is.
+    """Returns zeros if the gradient of the first output is zero, whatever that of the second.
 
     Breaks: Function.backward.gradient
     """

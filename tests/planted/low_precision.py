@@ -15,7 +15,7 @@ def inputs():
 
 
 class ProductDoubledInBfloat16(Function):
-    """A product of matrices, in bfloat16 alone, with a gradient of the first that is twice as large.
+    """Multiplies matrices, in bfloat16 only, and returns twice the gradient for the first.
 
     Breaks: Function.backward.gradient
     """
@@ -35,7 +35,7 @@ class ProductDoubledInBfloat16(Function):
 
 
 class ProductAFewPercentOff(ProductDoubledInBfloat16):
-    """The same, three percent too large.
+    """Multiplies matrices, in bfloat16 only, and returns a gradient for the first that is three percent too large.
 
     Breaks: Function.backward.gradient
     """
@@ -48,7 +48,7 @@ class ProductAFewPercentOff(ProductDoubledInBfloat16):
 
 
 class SlopeOfTanhInDouble(Function):
-    """A slope that is off by 1e-5 of itself, as by a constant written with five digits: gradcheck takes it.
+    """Rounds a constant in the gradient to five digits, an error of 1e-5 that gradcheck accepts.
 
     Breaks: Function.backward.gradient
     """

@@ -13,7 +13,7 @@ inputs = of_shapes((3, 2))
 
 
 class _DoubleInPlace(Function):
-    """Correct."""
+    """Doubles its input in place; correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -26,7 +26,7 @@ class _DoubleInPlace(Function):
 
 
 class _Sorted(Function):
-    """Correct."""
+    """Sorts, and returns the order too; correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -43,7 +43,7 @@ class _Sorted(Function):
 
 
 class MarkedDirtyTwice(_DoubleInPlace):
-    """Marks before the change and after it.
+    """Calls mark_dirty before the change and after it.
 
     Breaks: Function.mark_dirty.once
     """
@@ -57,7 +57,7 @@ class MarkedDirtyTwice(_DoubleInPlace):
 
 
 class MarkedDirtyInBackward(_DoubleInPlace):
-    """backward marks too.
+    """Calls mark_dirty in backward.
 
     Breaks: Function.mark_dirty.once
     """
@@ -70,7 +70,7 @@ class MarkedDirtyInBackward(_DoubleInPlace):
 
 
 class MarkedDirtyInJvp(_DoubleInPlace):
-    """jvp marks the tangent.
+    """Calls mark_dirty in jvp, for the tangent.
 
     Breaks: Function.mark_dirty.once
     """
@@ -82,7 +82,7 @@ class MarkedDirtyInJvp(_DoubleInPlace):
 
 
 class ResultMarkedDirty(Function):
-    """Marks what it made itself.
+    """Marks a new tensor dirty that is not an input.
 
     Breaks: Function.mark_dirty.only-inputs
     """
@@ -99,7 +99,7 @@ class ResultMarkedDirty(Function):
 
 
 class DirtyInputNotReturned(Function):
-    """Marks the input it changes, and returns something else where no one looks.
+    """Marks its input dirty and changes it, but does not return it.
 
     Breaks: Function.mark_dirty.only-inputs
     """
@@ -115,7 +115,7 @@ class DirtyInputNotReturned(Function):
 
 
 class ChangedThroughData(Function):
-    """Changes its input through .data and does not say so.
+    """Changes its input through .data, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -131,7 +131,7 @@ class ChangedThroughData(Function):
 
 
 class ChangedThroughNumpy(Function):
-    """Changes its input through NumPy and does not say so.
+    """Changes its input through NumPy, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -148,7 +148,7 @@ class ChangedThroughNumpy(Function):
 
 
 class ChangedInPlaceUnmarked(Function):
-    """Changes its input by an in-place operation and returns it, unmarked.
+    """Changes its input in place and returns it, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -163,7 +163,7 @@ class ChangedInPlaceUnmarked(Function):
 
 
 class OneOfTwoMarked(Function):
-    """Changes two inputs and marks one.
+    """Changes two inputs in place, and marks one.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -181,7 +181,7 @@ class OneOfTwoMarked(Function):
 
 
 class RunningMeanUnmarked(Function):
-    """Updates a statistic that needs no gradient, unmarked, in the separate form.
+    """Updates a running mean that needs no gradient, without mark_dirty, in the separate form.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -205,7 +205,7 @@ class RunningMeanUnmarked(Function):
 
 
 class MarkedNonDifferentiableTwice(_Sorted):
-    """Marks the same output twice.
+    """Calls mark_non_differentiable twice for the same output.
 
     Breaks: Function.mark_non_differentiable.once
     """
@@ -218,7 +218,7 @@ class MarkedNonDifferentiableTwice(_Sorted):
 
 
 class MarkedNonDifferentiableInBackward(_Sorted):
-    """backward marks the gradient.
+    """Calls mark_non_differentiable in backward, for the gradient.
 
     Breaks: Function.mark_non_differentiable.once
     """
@@ -231,7 +231,7 @@ class MarkedNonDifferentiableInBackward(_Sorted):
 
 
 class InputMarkedNonDifferentiable(Function):
-    """Marks an input.
+    """Marks an input non-differentiable.
 
     Breaks: Function.mark_non_differentiable.only-outputs
     """
@@ -247,7 +247,7 @@ class InputMarkedNonDifferentiable(Function):
 
 
 class IntermediateMarkedNonDifferentiable(Function):
-    """Marks a tensor that it does not return.
+    """Marks a tensor non-differentiable that it does not return.
 
     Breaks: Function.mark_non_differentiable.only-outputs
     """
@@ -266,7 +266,7 @@ class IntermediateMarkedNonDifferentiable(Function):
 
 
 class MaterializedInBackward(Function):
-    """Asks backward not to be handed zeros, once it has been.
+    """Calls set_materialize_grads in backward.
 
     Breaks: Function.set_materialize_grads.where
     """
@@ -282,7 +282,7 @@ class MaterializedInBackward(Function):
 
 
 class MaterializedByAssignmentInJvp(Function):
-    """jvp assigns the attribute.
+    """Assigns ctx.materialize_grads in jvp.
 
     Breaks: Function.set_materialize_grads.where
     """

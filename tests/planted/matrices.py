@@ -15,7 +15,7 @@ def inputs():
 
 
 class HalfOfASymmetricGradient(Function):
-    """The log of the determinant; its gradient is that of one triangle, with half of it lost beside the diagonal.
+    """Returns the lower triangle of the gradient, of which half is missing off the diagonal.
 
     Breaks: Function.backward.gradient
     """
@@ -34,7 +34,7 @@ class HalfOfASymmetricGradient(Function):
 
 
 class ReadsBothTriangles(Function):
-    """Of a matrix that happens to be symmetric, the gradient of a product is made symmetric too.
+    """Symmetrizes the gradient of a matrix that need not be symmetric.
 
     Breaks: Function.backward.gradient
     """
@@ -52,7 +52,7 @@ class ReadsBothTriangles(Function):
 
 
 class TheOtherTriangle(Function):
-    """Takes the lower triangle, and gives the gradient to the upper one: a symmetric matrix is not what it stands for.
+    """Reads the lower triangle, and returns the gradient for the upper one.
 
     Breaks: Function.backward.gradient
     """

@@ -19,7 +19,7 @@ def inputs():
 
 
 class AsksForNoneAndForgetsIt(Square):
-    """Asks that missing gradients stay None, and multiplies by the gradient all the same.
+    """Asks for None instead of zeros, and multiplies by it.
 
     Breaks: Function.backward.undefined
     """
@@ -31,7 +31,7 @@ class AsksForNoneAndForgetsIt(Square):
 
 
 def second_of_two_forgets_it(x):
-    """Of two Functions in a row, the second one asks for None and multiplies by it.
+    """Asks for None instead of zeros and multiplies by it, in the second of two Functions.
 
     Breaks: Function.backward.undefined
     """
@@ -53,7 +53,7 @@ class OneOfTwoIsThere(right.NoneForAnyOutput):
 
 
 class OnesForNone(Square):
-    """Takes a missing gradient for ones, as ``backward()`` does for a loss.
+    """Replaces a missing gradient by ones, as ``backward()`` does for a loss.
 
     Breaks: Function.backward.undefined
     """
@@ -70,7 +70,7 @@ class OnesForNone(Square):
 
 
 class NormalizesTheGradient(Square):
-    """Divides the gradient by its size, computes, and multiplies again.
+    """Divides the gradient by its norm and multiplies again, which is NaN for zeros.
 
     Breaks: Function.backward.zero
     """
@@ -82,7 +82,7 @@ class NormalizesTheGradient(Square):
 
 
 class LeastGradient(Square):
-    """Clamps tiny gradients away from zero, so that none vanishes.
+    """Returns 0.001 if the incoming gradient is zero.
 
     Breaks: Function.backward.zero
     """
@@ -93,7 +93,7 @@ class LeastGradient(Square):
 
 
 class RoundsWhereItIsDifferentiable(Square):
-    """Rounds the gradient to half precision if a graph of it is made.
+    """Rounds the gradient to half precision if create_graph is on.
 
     Breaks: Function.backward.create-graph
     """
@@ -112,7 +112,7 @@ _settings = _Settings()
 
 
 class FactorOfTheThread(Function):
-    """Leaves a number with the thread that runs forward, and expects it in the one that runs backward.
+    """Keeps a number in thread-local storage, which backward reads in another thread.
 
     Breaks: Function.backward.any-thread
     """
@@ -128,7 +128,7 @@ class FactorOfTheThread(Function):
 
 
 class RefusesOtherThreads(Square):
-    """Runs backward in the main thread only.
+    """Raises an error if backward runs outside the main thread.
 
     Breaks: Function.backward.any-thread
     """
@@ -141,7 +141,7 @@ class RefusesOtherThreads(Square):
 
 
 class CoarserWhereNoGradientIsNeeded(Square):
-    """Computes in half precision if no gradient is asked for.
+    """Computes in half precision if no gradient is needed.
 
     Breaks: Function.forward.same-without-grad
     """
@@ -153,7 +153,7 @@ class CoarserWhereNoGradientIsNeeded(Square):
 
 
 def records_always(x):
-    """Turns gradients on, whatever the caller's mode.
+    """Turns grad mode on, whatever the caller's.
 
     Breaks: Function.forward.same-without-grad
     """
@@ -162,7 +162,7 @@ def records_always(x):
 
 
 class GradientByNumbers(SquareWithJvp):
-    """Backward takes the input without its tangent, so that a Hessian by forward over reverse lacks a part.
+    """Drops the input's tangent in backward, so that forward over reverse misses a part of the Hessian.
 
     Breaks: Function.backward.mixed-modes
     """
@@ -174,7 +174,7 @@ class GradientByNumbers(SquareWithJvp):
 
 
 class TangentByNumbers(SquareWithJvp):
-    """jvp computes with plain numbers, so that a gradient of its tangent lacks what comes from the input.
+    """Detaches the input in jvp, so that reverse over forward misses a part of the Hessian.
 
     Breaks: Function.backward.mixed-modes
     """
@@ -186,7 +186,7 @@ class TangentByNumbers(SquareWithJvp):
 
 
 class ComputesInInferenceMode(Square):
-    """Computes its result in inference mode, which is faster: what follows is not recorded.
+    """Computes in inference mode, so that autograd does not record what follows.
 
     Breaks: Function.backward.gradient
     """

@@ -10,7 +10,7 @@ SPEC = "Function"
 
 
 class GradientsOfTwoModulesExchanged(Function):
-    """Goes back through two modules, the last one first, and hands their gradients out in that order.
+    """Returns the gradients of two modules in the wrong order.
 
     Breaks: Function.backward.gradient
     """

@@ -15,7 +15,7 @@ inputs = of_shapes((3, 4))
 
 
 class ProductDividedByItsFactors(Function):
-    """Takes the product of the other factors for the product divided by this one, which may be zero.
+    """Divides a product by one factor to get the product of the others, which fails if the factor is zero.
 
     Breaks: Function.backward.gradient
     """
@@ -34,7 +34,7 @@ class ProductDividedByItsFactors(Function):
 
 
 class GuardedInForwardAlone(Function):
-    """The cardinal sine: forward knows its value at zero, backward divides by zero there.
+    """Handles zero in forward but divides by it in backward, in a cardinal sine.
 
     Breaks: Function.backward.gradient
     """
@@ -52,7 +52,7 @@ class GuardedInForwardAlone(Function):
 
 
 class LogarithmOfZero(right.Power):
-    """A power; the gradient of the exponent has the logarithm of the base in it, times zero if that is zero.
+    """Multiplies by the logarithm of the base in the gradient of the exponent: NaN if the base is zero.
 
     Breaks: Function.backward.gradient
     """
@@ -67,7 +67,7 @@ class LogarithmOfZero(right.Power):
 
 
 class SigmoidFromAnExponential(Function):
-    """Infinity divided by infinity if the argument is large.
+    """Divides infinity by infinity in backward if the argument is large.
 
     Breaks: Function.backward.large-numbers
     """
@@ -86,7 +86,7 @@ class SigmoidFromAnExponential(Function):
 
 
 class WeightsWithoutTheMaximum(Function):
-    """The logarithm of a sum of exponentials, whose backward does not take the maximum off first as forward does.
+    """Does not subtract the maximum in backward of a log-sum-exp, so it overflows.
 
     Breaks: Function.backward.large-numbers
     """
@@ -105,7 +105,7 @@ class WeightsWithoutTheMaximum(Function):
 
 
 class TopWithoutItsGate(Function):
-    """Passes the gradient on to the largest sum, below zero too: it keeps nothing, and is wrong for some numbers.
+    """Passes the gradient of a ReLU through below zero too.
 
     Breaks: Function.backward.gradient
     """
@@ -134,7 +134,7 @@ class TopWithoutItsGate(Function):
 
 
 class DistancesToThemselves(Function):
-    """Distances of points to one another, each to itself too: that one is zero, and backward divides by it.
+    """Divides by the distance of a point to itself, which is zero, in backward.
 
     Breaks: Function.backward.gradient
     """

@@ -14,14 +14,14 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 def _from_the_beginning(tensor):
-    """The memory of a tensor made contiguous, as a library that receives the storage sees it."""
+    """Read the memory of a contiguous tensor from the beginning of its storage, ignoring its offset."""
     whole = tensor.contiguous()
     flat = torch.empty(0, dtype=whole.dtype, device=whole.device).set_(whole.untyped_storage())
     return flat[: whole.numel()].view(whole.shape)
 
 
 class StorageOfTheSaved(MatMul):
-    """Reads the storages of the saved tensors.
+    """Reads saved tensors from the beginning of their storage, ignoring their offset.
 
     Breaks: Function.backward.gradient
     """
@@ -34,7 +34,7 @@ class StorageOfTheSaved(MatMul):
 
 
 class StorageOfTheGradient(MatMul):
-    """Reads the storage of the gradient that comes in.
+    """Reads the incoming gradient from the beginning of its storage, ignoring its offset.
 
     Breaks: Function.backward.any-layout
     """

@@ -24,7 +24,7 @@ class _Doubled(Function):
 
 
 class GradientDoubledInPlace(_Doubled):
-    """Works in place on what it takes for a copy of the gradient.
+    """Works in place on the incoming gradient, which ``float()`` copies unless it is float32 already.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -35,7 +35,7 @@ class GradientDoubledInPlace(_Doubled):
 
 
 class InputDoubledInPlace(_Doubled):
-    """Works in place on what it takes for a copy of the input.
+    """Works in place on the input, which ``float()`` copies unless it is float32 already.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -46,7 +46,7 @@ class InputDoubledInPlace(_Doubled):
 
 
 class GradientReadInMemoryOrder(_Doubled):
-    """Takes for contiguous what is a contiguous copy in float64 alone.
+    """Reads memory in order, which is contiguous after ``float()`` unless the gradient is float32 already.
 
     Breaks: Function.backward.any-layout
     """

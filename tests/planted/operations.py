@@ -17,7 +17,7 @@ def inputs():
 
 
 class ComputesTheDerivativeEarly(SquareWithRule):
-    """Computes in setup_context what backward will multiply by.
+    """Computes the derivative in setup_context.
 
     Breaks: Function.setup_context.no-compute
     """
@@ -32,7 +32,7 @@ class ComputesTheDerivativeEarly(SquareWithRule):
 
 
 class ComputesASizeLate(SquareWithRule):
-    """Computes the size of each element in setup_context, on every call, for nobody.
+    """Computes absolute values in setup_context that nothing uses.
 
     Breaks: Function.setup_context.no-compute
     """
@@ -51,7 +51,7 @@ _SCALE = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
 
 
 class ScaledByAParameter(Function):
-    """Multiplies by a parameter that is not an argument, and so is never trained.
+    """Multiplies by a parameter that is not an argument, so it is never trained.
 
     Breaks: Function.forward.captures
     """
@@ -69,7 +69,7 @@ _WEIGHT = torch.nn.Parameter(torch.eye(3, dtype=torch.float64) + 0.5)
 
 
 class LinearByAParameter(Function):
-    """Calls a linear layer with a weight that is not an argument; what is multiplied is a view of it.
+    """Calls a linear layer with a weight that is not an argument; it multiplies by a view of that.
 
     Breaks: Function.forward.captures
     """
@@ -86,7 +86,7 @@ class LinearByAParameter(Function):
 
 
 class CastsAParameter(Function):
-    """Takes a parameter to the dtype that it computes in, and so to a copy of its own.
+    """Casts a parameter that is not an argument, and multiplies by the copy.
 
     Breaks: Function.forward.captures
     """
@@ -104,7 +104,7 @@ _SHIFT = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
 
 
 class ShiftedByAParameterOfZeros(Function):
-    """Adds a parameter that is not an argument, but is as new as one that is: both are zeros.
+    """Adds a parameter that is not an argument; it equals an argument, as both are zeros.
 
     Breaks: Function.forward.captures
     """
@@ -123,7 +123,7 @@ class ShiftedByAParameterOfZeros(Function):
 
 
 class ResultInADict(Function):
-    """Returns one result as it is, and the other in a dict, where autograd does not see it.
+    """Returns one result directly and the other in a dict, which autograd ignores.
 
     Breaks: Function.forward.captures
     """
@@ -138,7 +138,7 @@ class ResultInADict(Function):
 
 
 class AListOfResults(Function):
-    """Returns a tuple of one list.
+    """Returns a list inside a tuple, which autograd ignores.
 
     Breaks: Function.forward.captures
     """
@@ -153,7 +153,7 @@ class AListOfResults(Function):
 
 
 class RoundsWhenRunAgain(Square):
-    """Saves its input in half precision if it runs for a backward pass, and leaves nothing out the first time.
+    """Saves its input in half precision when it runs again inside a backward pass.
 
     Breaks: Function.checkpoint.agrees
     """
@@ -166,7 +166,7 @@ class RoundsWhenRunAgain(Square):
 
 
 class NothingForLeaves(Function):
-    """Takes a leaf for a constant, which inside a reentrant checkpoint every input is.
+    """Treats a leaf as a constant, which every input is inside a reentrant checkpoint.
 
     Breaks: Function.checkpoint.agrees
     """

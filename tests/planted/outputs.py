@@ -13,7 +13,7 @@ inputs = of_shapes((4,))
 
 
 class _Parts(Function):
-    """Two outputs of one input; correct."""
+    """Returns two outputs of one input; correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -33,7 +33,7 @@ class _Parts(Function):
 
 
 class NoneNotExpected(_Parts):
-    """Asks for None in place of zeros, and cannot deal with it.
+    """Asks for None instead of zeros, but cannot handle it.
 
     Breaks: Function.backward.unused-output
     """
@@ -45,7 +45,7 @@ class NoneNotExpected(_Parts):
 
 
 class NothingWithoutBoth(_Parts):
-    """Gives no gradient unless both outputs are used.
+    """Returns no gradient unless both outputs are used.
 
     Breaks: Function.backward.unused-output
     """
@@ -58,7 +58,7 @@ class NothingWithoutBoth(_Parts):
 
 
 class OnesForTheUnused(_Parts):
-    """Takes a missing gradient for ones.
+    """Replaces missing gradients by ones.
 
     Breaks: Function.backward.unused-output
     """
@@ -73,7 +73,7 @@ class OnesForTheUnused(_Parts):
 
 
 class NothingLeadsBack(_Parts):
-    """Returns its results in a dict, where autograd does not see them: no gradient comes out at all.
+    """Returns its results in a dict, which autograd ignores: there is no gradient at all.
 
     Breaks: Function.backward.gradient
     """
@@ -85,7 +85,7 @@ class NothingLeadsBack(_Parts):
 
 
 class ListOfInputs(Function):
-    """Takes its tensors in a list, where autograd does not see them: no gradient comes out at all.
+    """Takes its tensors in a list, which autograd ignores: there is no gradient at all.
 
     Breaks: Function.backward.gradient
     """
@@ -106,7 +106,7 @@ class ListOfInputs(Function):
 
 
 class OneOfThemInAList(Function):
-    """Takes one tensor by itself, and the others in a list, which get no gradient.
+    """Takes one tensor directly and the others in a list, which get no gradient.
 
     Breaks: Function.backward.gradient
     """
@@ -128,7 +128,7 @@ class OneOfThemInAList(Function):
 
 
 class OneOfManyCutOff(Function):
-    """Gives eight outputs; in backward, the incoming gradient of one of them is cut off from its graph.
+    """Detaches one of eight incoming gradients.
 
     Breaks: Function.backward.double
     """

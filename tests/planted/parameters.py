@@ -14,7 +14,7 @@ def inputs():
 
 
 class _Product(Function):
-    """No bug yet: ``x * y`` in the separate form; the bugs below each change one member."""
+    """Multiplies in the separate form; correct. The bugs below each change one member."""
 
     @staticmethod
     def forward(x, y):
@@ -32,7 +32,7 @@ class _Product(Function):
 
 
 class CtxInBothForms(_Product):
-    """forward has kept its ctx, though setup_context has come.
+    """Takes ctx in forward although setup_context is defined.
 
     Breaks: Function.apply.accepts
     """
@@ -43,7 +43,7 @@ class CtxInBothForms(_Product):
 
 
 class CtxForgotten(Function):
-    """The combined form, and forward takes no ctx.
+    """Takes no ctx in forward, although setup_context is not defined.
 
     Breaks: Function.apply.accepts
     """
@@ -58,7 +58,7 @@ class CtxForgotten(Function):
 
 
 class SetupWithoutOutput(_Product):
-    """setup_context takes the inputs alone.
+    """Takes no output in setup_context.
 
     Breaks: Function.apply.accepts
     """
@@ -69,7 +69,7 @@ class SetupWithoutOutput(_Product):
 
 
 class ForwardCannotRun(_Product):
-    """forward adds a string to its result.
+    """Adds a string to a tensor in forward.
 
     Breaks: Function.apply.accepts
     """
@@ -80,7 +80,7 @@ class ForwardCannotRun(_Product):
 
 
 class BackwardWithoutCtx(_Product):
-    """backward takes the gradient alone.
+    """Takes no ctx in backward.
 
     Breaks: Function.backward.accepts
     """
@@ -91,7 +91,7 @@ class BackwardWithoutCtx(_Product):
 
 
 class BackwardTakesNothing(_Product):
-    """backward has no parameter at all.
+    """Takes no arguments in backward.
 
     Breaks: Function.backward.accepts
     """
@@ -102,7 +102,7 @@ class BackwardTakesNothing(_Product):
 
 
 class OneTangentForTwoInputs(_Product):
-    """jvp takes the tangent of the first input alone: the second one was added later.
+    """Takes the tangent of the first input only: the second input was added later.
 
     Breaks: Function.jvp.accepts
     """
@@ -114,7 +114,7 @@ class OneTangentForTwoInputs(_Product):
 
 
 class TangentsOfOutputsToo(_Product):
-    """jvp takes a tangent for the output as well.
+    """Takes a tangent for the output as well in jvp.
 
     Breaks: Function.jvp.accepts
     """
@@ -126,7 +126,7 @@ class TangentsOfOutputsToo(_Product):
 
 
 class VmapWithoutInfo(_Product):
-    """vmap takes in_dims and the arguments, and no info.
+    """Takes no info in vmap.
 
     Breaks: Function.vmap.accepts
     """
@@ -137,7 +137,7 @@ class VmapWithoutInfo(_Product):
 
 
 class VmapOfOneArgument(_Product):
-    """vmap takes the first argument alone.
+    """Takes only the first argument in vmap.
 
     Breaks: Function.vmap.accepts
     """

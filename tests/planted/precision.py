@@ -9,7 +9,7 @@ HALF = torch.bfloat16
 
 
 class TwiceForStridedGradients(Function):
-    """A kernel in half precision that takes a gradient twice if that is not contiguous.
+    """Returns twice the gradient if the incoming one is not contiguous; computes in half precision.
 
     Breaks: Function.backward.any-layout
     """

@@ -13,7 +13,7 @@ def inputs():
 
 
 class FreesItsInput(Function):
-    """Gives back the memory of its input, which it can compute from the output, and says so to nobody.
+    """Frees the memory of its input, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """

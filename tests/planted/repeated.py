@@ -10,7 +10,7 @@ SPEC = "Function"
 
 
 class CountsTheSameTensorTwice(Function):
-    """Adds the gradients up itself if both arguments are one tensor, which autograd does too.
+    """Adds the gradients of two arguments if they are the same tensor, which autograd then does again.
 
     Breaks: Function.backward.gradient
     """

@@ -15,7 +15,7 @@ inputs = of_shapes((3, 2))
 
 
 class _Cube(Function):
-    """Correct, in the separate form and with a jvp; the bugs below change one thing each."""
+    """Cubes in the separate form, with a jvp; correct. The bugs below each change one member."""
 
     @staticmethod
     def forward(x):
@@ -38,7 +38,7 @@ class _Cube(Function):
 
 
 class SavedTwice(Function):
-    """Calls save_for_backward once for each tensor and gets the first one another way.
+    """Calls save_for_backward once for each tensor.
 
     Breaks: Function.save_for_backward.once
     """
@@ -59,7 +59,7 @@ class SavedTwice(Function):
 
 
 class SavedInForwardAndAgainInAHelper(Function):
-    """Saves nothing first, and what is needed later.
+    """Saves nothing at first, and assigns ctx.to_save later.
 
     Breaks: Function.save_for_backward.once
     """
@@ -77,7 +77,7 @@ class SavedInForwardAndAgainInAHelper(Function):
 
 
 class SavedInBackward(_Cube):
-    """backward saves once more.
+    """Calls save_for_backward in backward.
 
     Breaks: Function.save_for_backward.where
     """
@@ -90,7 +90,7 @@ class SavedInBackward(_Cube):
 
 
 class SavedInJvp(_Cube):
-    """jvp saves for backward.
+    """Calls save_for_backward in jvp.
 
     Breaks: Function.save_for_backward.where
     """
@@ -102,7 +102,7 @@ class SavedInJvp(_Cube):
 
 
 class SavedFromOutside(_Cube):
-    """``apply`` saves on the node once forward is over.
+    """Calls save_for_backward on the node after forward, in ``apply``.
 
     Breaks: Function.save_for_backward.where
     """
@@ -116,7 +116,7 @@ class SavedFromOutside(_Cube):
 
 
 class NumberSavedWithoutGradient(Function):
-    """Saves a number in place of the tensor if no gradient is needed.
+    """Saves a number instead of the tensor if no gradient is needed.
 
     Breaks: Function.save_for_backward.only-tensors
     """
@@ -132,7 +132,7 @@ class NumberSavedWithoutGradient(Function):
 
 
 class NumberSaved(Function):
-    """Saves a number beside the tensor, which PyTorch refuses.
+    """Saves a number next to the tensor, which PyTorch refuses.
 
     Breaks: Function.save_for_backward.only-tensors
     """
@@ -148,7 +148,7 @@ class NumberSaved(Function):
 
 
 class ListSaved(Function):
-    """Saves a list of tensors as one argument, for want of a gradient unnoticed.
+    """Saves a list as one argument, which PyTorch does not notice if no gradient is needed.
 
     Breaks: Function.save_for_backward.only-tensors
     """
@@ -165,7 +165,7 @@ class ListSaved(Function):
 
 
 class KeptBesideWhatIsSaved(Function):
-    """Saves one tensor and keeps another one on ctx.
+    """Saves one tensor and keeps another on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
     """
@@ -184,7 +184,7 @@ class KeptBesideWhatIsSaved(Function):
 
 
 class KeptInAClosure(Function):
-    """Keeps the input in a function made in forward.
+    """Keeps its input in a closure on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
     """
@@ -200,7 +200,7 @@ class KeptInAClosure(Function):
 
 
 class KeptAsNumpy(Function):
-    """Keeps the input as a NumPy array that shares its memory.
+    """Keeps its input on ctx as a NumPy array that shares its memory.
 
     Breaks: Function.save_for_backward.hooks-suffice
     """
@@ -216,7 +216,7 @@ class KeptAsNumpy(Function):
 
 
 class MaskKeptOnCtx(Function):
-    """Keeps a mask, no more than bits, on ctx.
+    """Keeps a boolean mask on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
     """
@@ -232,7 +232,7 @@ class MaskKeptOnCtx(Function):
 
 
 class SavedForForwardTwice(_Cube):
-    """Calls save_for_forward once too often.
+    """Calls save_for_forward twice.
 
     Breaks: Function.save_for_forward.once
     """
@@ -244,7 +244,7 @@ class SavedForForwardTwice(_Cube):
 
 
 class SavedForForwardTwiceCombined(Function):
-    """The same in the combined form.
+    """Calls save_for_forward twice, in the combined form.
 
     Breaks: Function.save_for_forward.once
     """
@@ -266,7 +266,7 @@ class SavedForForwardTwiceCombined(Function):
 
 
 class SavedForForwardInBackward(_Cube):
-    """backward saves for jvp.
+    """Calls save_for_forward in backward.
 
     Breaks: Function.save_for_forward.where
     """
@@ -278,7 +278,7 @@ class SavedForForwardInBackward(_Cube):
 
 
 class SavedForForwardInJvp(_Cube):
-    """jvp saves for the next jvp.
+    """Calls save_for_forward in jvp.
 
     Breaks: Function.save_for_forward.where
     """

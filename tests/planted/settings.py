@@ -16,7 +16,7 @@ inputs = of_shapes((3, 2))
 
 
 class LimitsTheThreads(Square):
-    """Computes on one thread, and leaves it at that.
+    """Sets the number of threads to one, and does not restore it.
 
     Breaks: Function.forward.deterministic
     """
@@ -28,7 +28,7 @@ class LimitsTheThreads(Square):
 
 
 class SwitchesAnomalyModeOff(Square):
-    """Switches anomaly detection off, which would slow it down.
+    """Turns anomaly detection off, and does not restore it.
 
     Breaks: Function.forward.deterministic
     """
@@ -40,7 +40,7 @@ class SwitchesAnomalyModeOff(Square):
 
 
 class GoesBackToFloat32(Square):
-    """Puts the default dtype back to float32, whatever it was.
+    """Resets the default dtype to float32, whatever it was.
 
     Breaks: Function.forward.deterministic
     """
@@ -54,7 +54,7 @@ class GoesBackToFloat32(Square):
 
 
 class AllowsWhatIsNotDeterministic(Square):
-    """Allows algorithms that are not deterministic in backward, because some operation has no other.
+    """Turns deterministic algorithms off in backward, and does not restore that.
 
     Breaks: Function.forward.deterministic
     """
@@ -66,7 +66,7 @@ class AllowsWhatIsNotDeterministic(Square):
 
 
 class SwitchesOneDnnOff(Square):
-    """Switches oneDNN off, around a bug of some release, and leaves it off.
+    """Turns oneDNN off, and does not restore it.
 
     Breaks: Function.forward.deterministic
     """
@@ -78,7 +78,7 @@ class SwitchesOneDnnOff(Square):
 
 
 class ForbidsFlashAttention(Square):
-    """Forbids a kernel of attention in backward, for everybody and forever.
+    """Turns flash attention off in backward, and does not restore it.
 
     Breaks: Function.forward.deterministic
     """
@@ -90,7 +90,7 @@ class ForbidsFlashAttention(Square):
 
 
 class FlushesDenormalNumbers(Square):
-    """Has tiny numbers taken for zero, which is faster.
+    """Turns flushing of denormal numbers on, and does not restore it.
 
     Breaks: Function.forward.deterministic
     """
@@ -102,7 +102,7 @@ class FlushesDenormalNumbers(Square):
 
 
 class SilencesNumPy(Square):
-    """Divides in NumPy where zeros may be, and tells NumPy to say nothing of it from then on.
+    """Silences NumPy's errors on division, and does not restore them.
 
     Breaks: Function.forward.deterministic
     """
@@ -114,7 +114,7 @@ class SilencesNumPy(Square):
 
 
 class SilencesWarnings(Square):
-    """Sweeps away all warnings of the program, for the sake of one.
+    """Silences all warnings of the program.
 
     Breaks: Function.forward.deterministic
     """

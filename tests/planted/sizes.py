@@ -15,7 +15,7 @@ inputs = of_shapes((3, 4))
 
 
 class _Sine(Function):
-    """Correct."""
+    """Computes a sine; correct."""
 
     @staticmethod
     def forward(ctx, x):
@@ -30,7 +30,7 @@ class _Sine(Function):
 
 
 class FirstBlockAlone(_Sine):
-    """Leaves out what lies beyond the first block of a row.
+    """Returns no gradient beyond the first 1024 entries of a row.
 
     Breaks: Function.backward.gradient
     """
@@ -45,7 +45,7 @@ class FirstBlockAlone(_Sine):
 
 
 class LastOfARowForgotten(_Sine):
-    """Works on four elements at a time, and forgets the last ones of a row that are not four.
+    """Works on four entries at a time, and forgets the rest of a row.
 
     Breaks: Function.backward.gradient
     """
@@ -61,7 +61,7 @@ class LastOfARowForgotten(_Sine):
 
 
 class LastRowsForgotten(_Sine):
-    """Works on 32 rows at a time, or on as many as there are, and forgets what is left after the last of those steps.
+    """Works on blocks of 32 rows, or of all rows if there are fewer, and forgets the last block unless it is full.
 
     Breaks: Function.backward.gradient
     """
@@ -78,7 +78,7 @@ class LastRowsForgotten(_Sine):
 
 
 class RowsOfOneTakenForBroadcast(_Sine):
-    """A single row is taken for a broadcast one, which needs no gradient.
+    """Treats a single row as a broadcast one, which needs no gradient.
 
     Breaks: Function.backward.gradient
     """
@@ -91,7 +91,7 @@ class RowsOfOneTakenForBroadcast(_Sine):
 
 
 class IndexOfTheMaximumOverflows(Function):
-    """Keeps the place of the maximum in eight bits.
+    """Keeps the index of the maximum in eight bits.
 
     Breaks: Function.backward.gradient
     """
@@ -111,7 +111,7 @@ class IndexOfTheMaximumOverflows(Function):
 
 
 class GradientOverwrittenWhereLong(_Sine):
-    """Saves memory by working in place on the incoming gradient, if that is large.
+    """Works in place on a long incoming gradient.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -124,7 +124,7 @@ class GradientOverwrittenWhereLong(_Sine):
 
 
 class InputOverwrittenWhereLong(_Sine):
-    """Saves memory by working in place on a long input, silently.
+    """Works in place on a long input, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -136,7 +136,7 @@ class InputOverwrittenWhereLong(_Sine):
 
 
 class TangentOverwrittenWhereLong(Function):
-    """The same in forward mode.
+    """Works in place on a long tangent.
 
     Breaks: Function.jvp.tangents-untouched
     """
@@ -153,7 +153,7 @@ class TangentOverwrittenWhereLong(Function):
 
 
 class MeanOverAsManyPairs(dimensions.MeanOverPairs):
-    """The mean over all pairs of rows; backward takes both inputs to have as many rows as the first.
+    """Assumes in backward that both inputs have as many rows as the first.
 
     Breaks: Function.backward.gradient
     """
@@ -169,7 +169,7 @@ class MeanOverAsManyPairs(dimensions.MeanOverPairs):
 
 
 class NormOfAllRows(Function):
-    """Takes the scalar product of all rows for that of each row, of which the sample has one.
+    """Sums over all rows instead of within each; its sample has one row.
 
     Breaks: Function.backward.gradient
     """
@@ -190,7 +190,7 @@ class NormOfAllRows(Function):
 
 
 class SqueezesTheBatch(Function):
-    """Drops the last dimension by dropping every dimension of one, and so the batch if it is one.
+    """Squeezes all dimensions of size one instead of the last, which fails for a batch of one.
 
     Breaks: Function.backward.any-input
     """
@@ -208,7 +208,7 @@ class SqueezesTheBatch(Function):
 
 
 class RoomForSoManyRows(_Sine):
-    """Computes in memory for at most 64 rows.
+    """Computes in a buffer of 64 rows, and fails for more.
 
     Breaks: Function.backward.any-input
     """
@@ -223,7 +223,7 @@ class RoomForSoManyRows(_Sine):
 
 
 class LastBlockOfSquares(Function):
-    """Adds squares up in blocks, and leaves out the last one if it is not full: of a long sum little is missing.
+    """Sums squares in blocks of 256 and returns no gradient for a last block that is not full.
 
     Breaks: Function.backward.gradient
     """

@@ -16,7 +16,7 @@ def inputs():
 
 
 class SavesDotData(Square):
-    """Saves ``x.data``, whose changes the version check does not see.
+    """Saves ``x.data``, which bypasses the version check.
 
     Breaks: Function.save_for_backward.protects
     """
@@ -28,7 +28,7 @@ class SavesDotData(Square):
 
 
 class SavesTheOutputsData(Function):
-    """Saves the memory of its output under another tensor.
+    """Saves its output's ``data``, which bypasses the version check.
 
     Breaks: Function.save_for_backward.protects
     """
@@ -45,7 +45,7 @@ class SavesTheOutputsData(Function):
 
 
 class SavesThroughNumpy(Square):
-    """Saves what NumPy gives back of the input's memory.
+    """Saves its input by way of NumPy, which bypasses the version check.
 
     Breaks: Function.save_for_backward.protects
     """
@@ -57,7 +57,7 @@ class SavesThroughNumpy(Square):
 
 
 class ScalesItsInputInBackward(Square):
-    """backward doubles the saved input in place to spare an allocation.
+    """Doubles the saved input in place in backward.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -70,7 +70,7 @@ class ScalesItsInputInBackward(Square):
 
 
 class ZeroesAListItem(Square):
-    """Adds to a tensor inside a list that it was given.
+    """Writes to a tensor inside a list among its arguments.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -90,7 +90,7 @@ class ZeroesAListItem(Square):
 
 
 class TurnsRequiresGradOn(Square):
-    """Makes its input require grad, so that what comes later gets a graph.
+    """Makes its input require grad, so that later operations are recorded.
 
     Breaks: Function.forward.flags-untouched
     """
@@ -102,7 +102,7 @@ class TurnsRequiresGradOn(Square):
 
 
 class LeavesANoteOnTheTensor(Square):
-    """Sets an attribute of the caller's tensor.
+    """Sets an attribute on the caller's tensor.
 
     Breaks: Function.forward.flags-untouched
     """
@@ -114,7 +114,7 @@ class LeavesANoteOnTheTensor(Square):
 
 
 class InnerBackwardIntoTheCaller(Square):
-    """Computes its gradient by an inner backward pass from the saved tensor itself, which also fills its ``grad``.
+    """Runs an inner backward pass on the saved tensor itself, which also fills its ``grad``.
 
     Breaks: Function.backward.gradient
     """
@@ -131,7 +131,7 @@ class InnerBackwardIntoTheCaller(Square):
 
 
 class AddsToTheCallersGradient(Square):
-    """Adds what grad holds already to what it returns, so that autograd counts it twice.
+    """Adds the current ``grad`` of its input to what it returns, so autograd counts it twice.
 
     Breaks: Function.backward.gradient
     """
@@ -144,7 +144,7 @@ class AddsToTheCallersGradient(Square):
 
 
 class ForgetsTheCallersGradient(Square):
-    """backward sets the grad of its input to None, and with it what earlier passes had added up there.
+    """Sets the ``grad`` of its input to None, which drops what earlier passes accumulated.
 
     Breaks: Function.backward.gradient
     """
@@ -158,7 +158,7 @@ class ForgetsTheCallersGradient(Square):
 
 
 class MakesTheCallersTensorContiguous(Square):
-    """Puts a contiguous copy in the place of the caller's data, and not of its own argument alone.
+    """Makes the caller's tensor itself contiguous, by its ``data``.
 
     Breaks: Function.forward.flags-untouched
     """
@@ -170,7 +170,7 @@ class MakesTheCallersTensorContiguous(Square):
 
 
 class MovesTheCallersTensor(Square):
-    """Puts an aligned copy in the place of the caller's data: views of it no longer share them.
+    """Replaces the caller's data by a copy: views no longer share it.
 
     Breaks: Function.forward.flags-untouched
     """

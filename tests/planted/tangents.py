@@ -14,7 +14,7 @@ def inputs():
 
 
 class _Triple(Function):
-    """No bug yet: ``3 * x``; the bugs below each change its jvp."""
+    """Triples; correct. The bugs below each change its jvp."""
 
     @staticmethod
     def forward(x):
@@ -34,7 +34,7 @@ class _Triple(Function):
 
 
 class TangentTripledInPlace(_Triple):
-    """jvp works in place on the tangent, which is its caller's.
+    """Works in place on the tangent in jvp.
 
     Breaks: Function.jvp.tangents-untouched
     """
@@ -45,7 +45,7 @@ class TangentTripledInPlace(_Triple):
 
 
 class TangentTripledInPlaceInSinglePrecision(_Triple):
-    """jvp works in place on a copy in single precision, which is no copy if the tangent has that dtype.
+    """Works in place on the tangent, which ``float()`` copies unless it is float32 already.
 
     Breaks: Function.jvp.tangents-untouched
     """
@@ -56,7 +56,7 @@ class TangentTripledInPlaceInSinglePrecision(_Triple):
 
 
 class ComplexTangent(_Triple):
-    """The tangent of a real output is complex.
+    """Returns a complex tangent for a real output.
 
     Breaks: Function.jvp.dtype
     """
@@ -67,7 +67,7 @@ class ComplexTangent(_Triple):
 
 
 class TangentInSinglePrecision(_Triple):
-    """jvp computes in single precision and leaves it there.
+    """Returns the tangent in single precision, whatever its dtype.
 
     Breaks: Function.jvp.dtype
     """
@@ -78,7 +78,7 @@ class TangentInSinglePrecision(_Triple):
 
 
 class InputCleared(_Triple):
-    """jvp sets the input to zero, which was saved for it.
+    """Overwrites the saved input with zeros in jvp.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -94,7 +94,7 @@ class InputCleared(_Triple):
 
 
 class TangentOnCtx(_Triple):
-    """jvp keeps the tangent on ctx.
+    """Keeps the tangent on ctx in jvp.
 
     Breaks: Function.forward.no-tensor-on-ctx
     """
@@ -106,7 +106,7 @@ class TangentOnCtx(_Triple):
 
 
 class SeedsTheGenerator(_Triple):
-    """jvp seeds the random number generator.
+    """Seeds the generator in jvp.
 
     Breaks: Function.forward.deterministic
     """

@@ -13,7 +13,7 @@ inputs = of_shapes((4, 5))
 
 
 class EachLargestHasTheWhole(Function):
-    """Where a row has its largest number twice, each of the two gets the whole gradient.
+    """Returns the whole gradient for each of two equal maxima.
 
     Breaks: Function.backward.gradient
     """
@@ -31,7 +31,7 @@ class EachLargestHasTheWhole(Function):
 
 
 class SmallestOfColumnsTwice(Function):
-    """The smallest number of each column, with the same mistake.
+    """Returns the whole gradient for each of two equal minima.
 
     Breaks: Function.backward.gradient
     """
@@ -49,7 +49,7 @@ class SmallestOfColumnsTwice(Function):
 
 
 class TransposeLostInASquare(Function):
-    """Transposes by the shape, which says nothing of a square.
+    """Recognizes a transposed input by its shape, which fails for a square one.
 
     Breaks: Function.backward.gradient
     """
@@ -69,7 +69,7 @@ class TransposeLostInASquare(Function):
 
 
 class PaddingOfTheSampleAlone(Function):
-    """The gradient of the weight of a convolution is computed with the padding that is usual.
+    """Assumes a padding of one in the gradient of a convolution's weight.
 
     Breaks: Function.backward.any-input
     """

@@ -15,12 +15,12 @@ inputs = of_shapes((4, 3))
 
 
 def _unwritten(x):
-    """Room for a tensor like this one, at the beginning of a workspace."""
+    """Return uninitialized memory in the shape of a tensor, at the beginning of a large workspace."""
     return torch.empty(FRESH, dtype=x.dtype)[: x.numel()].view(x.shape)
 
 
 class GradientAddedToUnwrittenMemory(Function):
-    """Row by row the gradient is added to memory that nobody made zero.
+    """Adds the gradient, row by row, to uninitialized memory.
 
     Breaks: Function.backward.gradient
     """
@@ -40,7 +40,7 @@ class GradientAddedToUnwrittenMemory(Function):
 
 
 class RowsLeftUnwritten(Function):
-    """The last row of the result is nobody's to write.
+    """Leaves the last row of its result uninitialized.
 
     Breaks: Function.forward.deterministic
     """
@@ -59,7 +59,7 @@ class RowsLeftUnwritten(Function):
 
 
 class GradientAddedToResizedMemory(GradientAddedToUnwrittenMemory):
-    """The gradient is added to a tensor that was empty and has grown.
+    """Adds the gradient to memory that ``resize_`` left uninitialized.
 
     Breaks: Function.backward.gradient
     """

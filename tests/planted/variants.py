@@ -16,7 +16,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 class SavedReadAsContiguous(MatMul):
-    """Strides of the saved tensors are taken to be those of contiguous ones.
+    """Reads saved tensors as if they were contiguous, ignoring their strides.
 
     Breaks: Function.backward.gradient
     """
@@ -28,7 +28,7 @@ class SavedReadAsContiguous(MatMul):
 
 
 class OffsetForgotten(Function):
-    """Reads the saved tensor from the beginning of its memory.
+    """Reads the saved tensor from the beginning of its storage, ignoring its offset.
 
     Breaks: Function.backward.gradient
     """
@@ -49,7 +49,7 @@ class OffsetForgotten(Function):
 
 
 class ViewOfTheSaved(MatMul):
-    """Flattens the saved tensors by view, which raises if their memory does not allow it.
+    """Flattens saved tensors by view, which fails for some strides.
 
     Breaks: Function.backward.any-input
     """
@@ -61,7 +61,7 @@ class ViewOfTheSaved(MatMul):
 
 
 class ForwardReadsMemory(MatMul):
-    """Right for contiguous inputs: forward takes the elements as they lie.
+    """Reads its input as if it were contiguous, ignoring its strides.
 
     Breaks: Function.backward.gradient
     """
@@ -73,7 +73,7 @@ class ForwardReadsMemory(MatMul):
 
 
 class GradientInTheStridesOfTheInput(Function):
-    """Writes the gradient into memory laid out as the input's, where the rows of an expanded input are one.
+    """Writes the gradient with the strides of the input: if that is expanded, all rows share memory.
 
     Breaks: Function.backward.gradient
     """
@@ -97,7 +97,7 @@ class GradientInTheStridesOfTheInput(Function):
 
 
 class SumOverABroadcast(MatMul):
-    """Takes an expanded input for one that it has expanded itself, and adds up the gradients of its rows.
+    """Treats an expanded input as one that it has expanded itself, and sums the gradients of its rows.
 
     Breaks: Function.backward.gradient
     """
@@ -112,7 +112,7 @@ class SumOverABroadcast(MatMul):
 
 
 class ExpandedReadAsOneRow(MatMul):
-    """Forward computes the one row that an expanded input has in memory, and forgets that it is to be there often.
+    """Computes only the first row of an expanded input.
 
     Breaks: Function.backward.gradient
     """
@@ -127,7 +127,7 @@ class ExpandedReadAsOneRow(MatMul):
 
 
 class CopiesIntoExpandedMemory(MatMul):
-    """Copies the gradient into memory laid out as the input's, which PyTorch refuses for an expanded one.
+    """Copies the gradient into memory with the strides of the input, which PyTorch refuses if that is expanded.
 
     Breaks: Function.backward.any-input
     """
@@ -140,7 +140,7 @@ class CopiesIntoExpandedMemory(MatMul):
 
 
 class ForwardTakesImagesForPlanes(Function):
-    """Sums over the planes of an image, which it finds by strides that images with the channels last do not have.
+    """Reads channels-last images as if they were contiguous.
 
     Breaks: Function.backward.gradient
     """
@@ -162,7 +162,7 @@ class ForwardTakesImagesForPlanes(Function):
 
 
 class BytesReadAsDouble(Function):
-    """The length of a vector comes from its bytes, read as double precision whatever they are.
+    """Reads the bytes of its input as double precision, whatever its dtype.
 
     Breaks: Function.backward.gradient
     """
@@ -185,7 +185,7 @@ class BytesReadAsDouble(Function):
 
 
 class ScaleLostInHalf(Function):
-    """A scale that suits double precision is lost in half: all small numbers are zero there.
+    """Multiplies by 1e-9 and back, which is zero in half precision.
 
     Breaks: Function.backward.gradient
     """
@@ -206,7 +206,7 @@ class ScaleLostInHalf(Function):
 
 
 class OneRowFewerInBfloat16(Function):
-    """A kernel of its own for bfloat16 takes the mean over one row fewer: half too much for three rows.
+    """Divides by one row less in bfloat16 than in other dtypes.
 
     Breaks: Function.backward.gradient
     """
@@ -230,7 +230,7 @@ class OneRowFewerInBfloat16(Function):
 
 
 class DividesByTheNumberOfRows(MatMul):
-    """The gradient of the weights is a mean over rows, times their number: not-a-number if there are none.
+    """Divides by the number of rows and multiplies again: NaN if there are none.
 
     Breaks: Function.backward.gradient
     """
@@ -243,7 +243,7 @@ class DividesByTheNumberOfRows(MatMul):
 
 
 class RaisesForNoRows(MatMul):
-    """backward asks for a row that may not be there.
+    """Reads the first row in backward, and fails if there is none.
 
     Breaks: Function.backward.any-input
     """

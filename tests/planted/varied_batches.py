@@ -8,7 +8,7 @@ SPEC = "Function"
 
 
 class NoBatchOfOne(right.MeanOf):
-    """Drops dimensions of one, and with them the batch if it is one.
+    """Squeezes dimensions of size one, the batch dimension too if it is one.
 
     Breaks: Function.vmap.batched
     """
@@ -21,7 +21,7 @@ class NoBatchOfOne(right.MeanOf):
 
 
 class BatchFoundByItsSize(right.RowsNormalized):
-    """Looks for the dimension that is as long as the batch, and takes the first one.
+    """Takes the first dimension that has the size of the batch to be the batch dimension.
 
     Breaks: Function.vmap.batched
     """
@@ -34,7 +34,7 @@ class BatchFoundByItsSize(right.RowsNormalized):
 
 
 class LastOfFourSamples(right.RowsNormalized):
-    """Works on four samples at a time, or on as many as there are, and leaves out what is over.
+    """Works on four samples at a time, or on all if there are fewer, and forgets the rest.
 
     Breaks: Function.vmap.batched
     """
@@ -51,7 +51,7 @@ class LastOfFourSamples(right.RowsNormalized):
 
 
 class AllSamplesAsTheFirst(right.RowsNormalized):
-    """Takes a batch of one for a sample that is passed to all, and gives it no dimension.
+    """Treats a batch of one as not batched.
 
     Breaks: Function.vmap.batched
     """
@@ -66,7 +66,7 @@ class AllSamplesAsTheFirst(right.RowsNormalized):
 
 
 class MeanOfTheBatch(right.CentredOnDemand):
-    """Subtracts the mean where it is not told to, in a batch of which the samples are matrices.
+    """Subtracts the mean in batches of more than three, whatever the flag.
 
     Breaks: Function.vmap.batched
     """

@@ -14,7 +14,7 @@ SPEC = "Function"
 
 
 class DoublesItsInputOnDemand(right.NormalizesOnDemand):
-    """Doubles its input in place where it is told to, and does not mark it.
+    """Doubles its input in place if a flag is set, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -34,7 +34,7 @@ class DoublesItsInputOnDemand(right.NormalizesOnDemand):
 
 
 class CentresManyRows(Function):
-    """Subtracts the mean in place where there are many rows, and does not mark its input.
+    """Subtracts the mean in place if there are many rows, without mark_dirty.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -53,7 +53,7 @@ class CentresManyRows(Function):
 
 
 class ClampedInPlace(right.Clamped):
-    """Clamps its input in place: for the numbers of the sample that changes nothing but the count of changes.
+    """Clamps its input in place, at limits that the sample does not reach: only the version counter changes.
 
     Breaks: Function.mark_dirty.complete
     """
@@ -73,7 +73,7 @@ class ClampedInPlace(right.Clamped):
 
 
 class NegatesItsInputInBackward(right.NormalizesOnDemand):
-    """Works in place on what it saved if it is told to, in backward.
+    """Works in place on the saved input in backward, if a flag is set.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -90,7 +90,7 @@ class NegatesItsInputInBackward(right.NormalizesOnDemand):
 
 
 class OverwritesManyRowsInBackward(Square):
-    """Writes the gradient over what it saved, if there are many rows.
+    """Overwrites the saved input with the gradient, if there are many rows.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -105,7 +105,7 @@ class OverwritesManyRowsInBackward(Square):
 
 
 class WritesIntoTheGradientOnDemand(right.WritesIntoACopyOfTheGradient):
-    """Works in place on the incoming gradient itself if it is told to.
+    """Works in place on the incoming gradient, if a flag is set.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -119,7 +119,7 @@ class WritesIntoTheGradientOnDemand(right.WritesIntoACopyOfTheGradient):
 
 
 class TurnsTheCallersListAround(right.WeightsInAList):
-    """Turns the caller's list around to go through it from the end.
+    """Reverses the caller's list.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -136,7 +136,7 @@ class TurnsTheCallersListAround(right.WeightsInAList):
 
 
 class TakesFromTheCallersDict(right.OptionsInADict):
-    """Takes options out of the caller's dictionary, where they are missing from then on.
+    """Pops options from the caller's dict.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -150,7 +150,7 @@ class TakesFromTheCallersDict(right.OptionsInADict):
 
 
 class InputsAsGradients(right.ScalarProduct):
-    """Hands the inputs themselves out as gradients if the incoming one is one, as that of a loss is.
+    """Returns the inputs themselves as gradients if the incoming one is 1, as it is for a loss.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -165,7 +165,7 @@ class InputsAsGradients(right.ScalarProduct):
 
 
 class DataWhereThereIsNothingToDo(right.ReluOnDemand):
-    """Returns the data of its input if there is nothing to do: the caller's numbers, and nobody knows.
+    """Returns the ``data`` of its input if a flag is off: both share memory, unknown to autograd.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -180,12 +180,12 @@ class DataWhereThereIsNothingToDo(right.ReluOnDemand):
 
 
 def inputs():
-    """A flag that is on."""
+    """Yield a sample with a flag that is on."""
     yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), True
 
 
 class NameUnknownInOneBranch(right.RefusesOneWord):
-    """Names in the branch of the other word what nobody has defined.
+    """Uses an undefined name in backward, in the branch of the other string.
 
     Breaks: Function.backward.any-input
     """
@@ -199,7 +199,7 @@ class NameUnknownInOneBranch(right.RefusesOneWord):
 
 
 class NameUnknownForAFlag(right.ReluOnDemand):
-    """The same with a flag.
+    """Uses an undefined name in backward, if a flag is off.
 
     Breaks: Function.backward.any-input
     """
@@ -228,7 +228,7 @@ class SortsTheCallersList(right.MinimumOfAList):
 
 
 class EmptiesTheCallersListInBackward(right.MinimumOfAList):
-    """Empties the caller's list once its backward is over, to free memory.
+    """Clears the caller's list in backward.
 
     Breaks: Function.forward.inputs-untouched
     """
@@ -247,7 +247,7 @@ class EmptiesTheCallersListInBackward(right.MinimumOfAList):
 
 
 class NotKeptForAFlag(right.ReluOnDemand):
-    """Reads of ctx, if the flag is off, what forward keeps if it is on.
+    """Reads an attribute of ctx that forward sets only if a flag is on.
 
     Breaks: Function.backward.any-input
     """

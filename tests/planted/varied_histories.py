@@ -16,7 +16,7 @@ inputs = of_shapes((3, 4))
 
 
 class WorkspaceReadToItsEnd(right.GrowingWorkspace):
-    """Adds the whole of its workspace up, in which a longer call has left numbers.
+    """Sums its whole workspace, in which a longer call has left numbers.
 
     Breaks: Function.forward.calls-independent
     """
@@ -32,7 +32,7 @@ class WorkspaceReadToItsEnd(right.GrowingWorkspace):
 
 
 class TableOfTheFirstMode(right.TableForEachDtype):
-    """Makes its table in the mode of the first call: after inference mode it cannot be saved.
+    """Caches a table made in the first call's mode: after inference mode it cannot be saved.
 
     Breaks: Function.forward.calls-independent
     """
@@ -51,7 +51,7 @@ class TableOfTheFirstMode(right.TableForEachDtype):
 
 
 class TableOfTheFirstDtype(right.TableForEachDtype):
-    """Makes its table in the dtype of the first call: after bfloat16 it has three digits.
+    """Caches a table in the first call's dtype: after bfloat16 it has three digits.
 
     Breaks: Function.forward.calls-independent
     """
@@ -70,7 +70,7 @@ class TableOfTheFirstDtype(right.TableForEachDtype):
 
 
 class PositionsHandedOut(right.PositionsBeside):
-    """Hands the table itself out, which the caller may write to.
+    """Returns its cached table itself, which the caller may modify.
 
     Breaks: Function.forward.calls-independent
     """
@@ -89,7 +89,7 @@ class PositionsHandedOut(right.PositionsBeside):
 
 
 class DepthLeftBehind(right.CountsItsDepth):
-    """Does not count down again if it refuses its input: from then on results are twice as large.
+    """Does not restore its recursion depth if it refuses its input: later results are twice as large.
 
     Breaks: Function.forward.calls-independent
     """
@@ -106,7 +106,7 @@ class DepthLeftBehind(right.CountsItsDepth):
 
 
 class WeightOfTheEvaluation(right.KeepsWhatItDivides):
-    """Without a gradient it keeps the sum of its weights rounded, and later backwards read that.
+    """Caches a rounded sum of its weights in evaluation, which later backward passes read.
 
     Breaks: Function.forward.calls-independent
     """
@@ -125,7 +125,7 @@ class WeightOfTheEvaluation(right.KeepsWhatItDivides):
 
 
 class KeepsEvaluations(Square):
-    """Keeps what it is called with, if no gradient is needed.
+    """Keeps a copy of its input if no gradient is needed.
 
     Breaks: Function.forward.frees-memory
     """
@@ -141,7 +141,7 @@ class KeepsEvaluations(Square):
 
 
 class OnesHandedOut(right.SumWithKeptOnes):
-    """Hands the ones that it keeps out as the gradient of a loss: who scales that in place scales what comes later.
+    """Returns its cached ones as a gradient: whoever scales that in place scales later gradients.
 
     Breaks: Function.forward.calls-independent
     """
@@ -158,7 +158,7 @@ class OnesHandedOut(right.SumWithKeptOnes):
 
 
 class GradientsOffWhereItRefuses(right.RefusesWithGradientsOn):
-    """Keeps a switch that it turns off before it looks at its input, and does not turn on if it refuses that.
+    """Turns a flag off and does not restore it if it refuses its input: later calls return no gradient.
 
     Breaks: Function.forward.calls-independent
     """
@@ -181,7 +181,7 @@ class GradientsOffWhereItRefuses(right.RefusesWithGradientsOn):
 
 
 class WorkspaceOfTheFirstMode(right.GrowingWorkspace):
-    """Makes its workspace in the mode of the first call: after inference mode nobody may write to it.
+    """Caches a workspace made in the first call's mode: after inference mode it cannot be modified.
 
     Breaks: Function.forward.calls-independent
     """
@@ -201,7 +201,7 @@ class WorkspaceOfTheFirstMode(right.GrowingWorkspace):
 
 
 class EndOfTheLongestTable(right.TableOfPositions):
-    """Keeps the longest table that was asked for, and takes its end for a shorter one.
+    """Caches the longest table, and uses its end for shorter inputs.
 
     Breaks: Function.forward.calls-independent
     """
@@ -228,7 +228,7 @@ class EndOfTheLongestTable(right.TableOfPositions):
 
 
 class TableOfTheFirstSize(right.TableForEachDtype):
-    """Keeps its table by its dtype, and forgets that it has a size.
+    """Caches its table by dtype only, whatever the size.
 
     Breaks: Function.forward.calls-independent
     """

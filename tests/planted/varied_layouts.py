@@ -13,7 +13,7 @@ inputs = of_shapes((4, 3), (3, 2))
 
 
 class BothLieAsTheFirst(right.PicksItsKernelByLayout):
-    """If the first input lies along columns, it reads the memory of the second as if that did so too.
+    """Reads the second input with column-major strides if the first has them.
 
     Breaks: Function.backward.gradient
     """
@@ -27,7 +27,7 @@ class BothLieAsTheFirst(right.PicksItsKernelByLayout):
 
 
 class WeightsAlongRowsOfColumns(right.PicksItsKernelByLayout):
-    """If the second input alone lies along columns, forward takes it for a contiguous one.
+    """Reads the second input as contiguous if it alone is column-major.
 
     Breaks: Function.backward.gradient
     """
@@ -41,7 +41,7 @@ class WeightsAlongRowsOfColumns(right.PicksItsKernelByLayout):
 
 
 class SecondByTheStridesOfTheFirst(right.SineAndSquare):
-    """Reads the second incoming gradient by the strides of the first one.
+    """Reads the second incoming gradient by the strides of the first.
 
     Breaks: Function.backward.any-layout
     """
@@ -56,7 +56,7 @@ class SecondByTheStridesOfTheFirst(right.SineAndSquare):
 
 
 class OneGradientForEachAddress(right.SineAndSquare):
-    """Keeps what it has found in a dictionary, by the address of the incoming gradient.
+    """Stores results in a dict by the address of the incoming gradients: equal addresses overwrite each other.
 
     Breaks: Function.backward.any-layout
     """
@@ -70,7 +70,7 @@ class OneGradientForEachAddress(right.SineAndSquare):
 
 
 class OneGradientForEachMemory(right.SineAndSquare):
-    """The same by the memory that the gradient is in, in which several may be.
+    """Stores results in a dict by the storage of the incoming gradients, which several may share.
 
     Breaks: Function.backward.any-layout
     """
@@ -84,7 +84,7 @@ class OneGradientForEachMemory(right.SineAndSquare):
 
 
 class SlicesTakenInOrder(right.SineAndSquare):
-    """Takes two slices of one memory for one tensor, the first of them first.
+    """Swaps two incoming gradients that lie next to each other in the wrong order.
 
     Breaks: Function.backward.any-layout
     """
@@ -102,7 +102,7 @@ class SlicesTakenInOrder(right.SineAndSquare):
 
 
 class AddsInPlaceWhatIsOne(right.SineAndSquare):
-    """If both outputs are handed the same gradient, it works in place on it, and divides it again.
+    """Works in place on the incoming gradient if both outputs receive the same one.
 
     Breaks: Function.backward.grads-untouched
     """
@@ -117,7 +117,7 @@ class AddsInPlaceWhatIsOne(right.SineAndSquare):
 
 
 class MaskTurnedBitByBit(right.ThroughAMask):
-    """Turns the mask over bit by bit, which for bytes leaves 254 and 255.
+    """Inverts the mask bitwise, which for bytes yields 254 and 255.
 
     Breaks: Function.backward.gradient
     """
@@ -131,7 +131,7 @@ class MaskTurnedBitByBit(right.ThroughAMask):
 
 
 class BytesTheOtherWayAround(right.ThroughAMask):
-    """Has a branch for masks of bytes, which keeps what they leave out.
+    """Inverts masks of bytes.
 
     Breaks: Function.backward.gradient
     """
@@ -146,7 +146,7 @@ class BytesTheOtherWayAround(right.ThroughAMask):
 
 
 class MixedWithoutItsSlope(right.MixedPrecisions):
-    """The branch for two dtypes forgets one factor of the second gradient.
+    """Forgets a factor of the second gradient if the dtypes differ.
 
     Breaks: Function.backward.gradient
     """
@@ -161,7 +161,7 @@ class MixedWithoutItsSlope(right.MixedPrecisions):
 
 
 class MixedByTheFirst(right.MixedPrecisions):
-    """Computes both gradients in the dtype of the first input, to whole numbers if that is a small one.
+    """Rounds the second gradient to integers if the dtypes differ and the first is not double precision.
 
     Breaks: Function.backward.gradient
     """

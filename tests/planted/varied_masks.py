@@ -10,7 +10,7 @@ SPEC = "Function"
 
 
 class MaskForgotten(right.Masked):
-    """Forgets the mask, which in the sample leaves everything.
+    """Forgets the mask, which keeps everything in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -24,7 +24,7 @@ class MaskForgotten(right.Masked):
 
 
 class CountOfAWholeRow(right.OneLeftInEachRow):
-    """Divides by the length of a row, and not by how many a mask leaves of it.
+    """Divides by the length of a row instead of the number of entries that a mask keeps.
 
     Breaks: Function.backward.gradient
     """
@@ -38,7 +38,7 @@ class CountOfAWholeRow(right.OneLeftInEachRow):
 
 
 class OrderTakenForItsInverse(right.InOrder):
-    """Goes back by the order of the way there, which in the sample is its own inverse.
+    """Permutes by the order itself instead of its inverse; in the sample both are the same.
 
     Breaks: Function.backward.gradient
     """
@@ -52,9 +52,9 @@ class OrderTakenForItsInverse(right.InOrder):
 
 
 class LastOfTwoPicked(right.PicksAnyRow):
-    """Writes the gradients of picked rows where it ought to add them: one is lost where a row is picked twice.
+    """Overwrites gradients of rows picked twice instead of adding them.
 
-    ``twice`` says that rows may come twice, as they do not in the sample.
+    ``twice`` duplicates the index; it is False in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -77,7 +77,7 @@ class LastOfTwoPicked(right.PicksAnyRow):
 
 
 class DimensionsPermutedAgain(right.PermutesItsDimensions):
-    """Permutes dimensions back by the order of the way there.
+    """Permutes dimensions by the order itself instead of its inverse; in the sample both are the same.
 
     Breaks: Function.backward.gradient
     """
@@ -90,7 +90,7 @@ class DimensionsPermutedAgain(right.PermutesItsDimensions):
 
 
 class TwoRowsInEachSegment(right.SegmentsThatGrow):
-    """Takes two rows to be in each segment, and what is left to be in the last.
+    """Assumes two rows in each segment, and the rest in the last.
 
     Breaks: Function.backward.gradient
     """

@@ -22,7 +22,7 @@ class FactorOfOneForgotten(right.Scaled):
 
 
 class FactorSquared(right.Scaled):
-    """Multiplies by the factor twice, which for one is once.
+    """Multiplies by a factor twice, which is one in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -35,7 +35,7 @@ class FactorSquared(right.Scaled):
 
 
 class DefaultTakenForGranted(right.Scaled):
-    """Forgets a factor that the sample does not pass, and whose default is one.
+    """Forgets a factor that is one by default, and which the sample does not pass.
 
     Breaks: Function.backward.gradient
     """
@@ -49,7 +49,7 @@ class DefaultTakenForGranted(right.Scaled):
 
 
 class DefaultIsNoArgument(right.Scaled):
-    """Returns one gradient, as for a call without the factor, also if the factor is passed.
+    """Returns one gradient even if the factor is passed too.
 
     Breaks: Function.backward.count
     """
@@ -63,7 +63,7 @@ class DefaultIsNoArgument(right.Scaled):
 
 
 class PartOfZeroForgotten(right.Smoothed):
-    """Forgets a term that has a factor of zero in the sample.
+    """Forgets a term whose factor is zero in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -77,7 +77,7 @@ class PartOfZeroForgotten(right.Smoothed):
 
 
 class WeightsOfOneForgotten(right.Weighted):
-    """Forgets constant weights, which are all one in the sample.
+    """Forgets constant weights, which are one in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -105,7 +105,7 @@ class OffsetOfZeroForgotten(right.Weighted):
 
 
 class MeanOfEqualWeights(right.NormalizedWeights):
-    """Takes the weights of a mean to be equal, as they are in the sample.
+    """Assumes equal weights, as in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -119,7 +119,7 @@ class MeanOfEqualWeights(right.NormalizedWeights):
 
 
 class KnotsOneApart(right.BetweenSortedKnots):
-    """Takes the way from knot to knot to be one, as it is in the sample.
+    """Assumes knots at a distance of one, as in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -147,7 +147,7 @@ class TemperatureOfOne(right.PositiveTemperature):
 
 
 class PowerByDimensions(right.RaisedTo):
-    """Takes vectors to be squared and matrices to be cubed, as they are in the samples.
+    """Assumes that vectors are squared and matrices cubed, as in the samples.
 
     Breaks: Function.backward.gradient
     """
@@ -162,7 +162,7 @@ class PowerByDimensions(right.RaisedTo):
 
 
 class LastDimensionAlone(right.SumAlong):
-    """Takes what was added up along for the last dimension, as it is in both samples.
+    """Assumes that it sums along the last dimension, as in both samples.
 
     Breaks: Function.backward.gradient
     """

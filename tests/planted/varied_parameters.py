@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class GradientLeftOnTheParameter(right.Linear):
-    """Adds the gradient of a parameter up in its grad itself, and returns none.
+    """Accumulates the gradient of a parameter in its ``grad``, and returns None.
 
     Breaks: Function.backward.gradient
     """
@@ -36,7 +36,7 @@ class GradientLeftOnTheParameter(right.Linear):
 
 
 class ParametersAreFrozen(right.Linear):
-    """Takes a parameter for weights that are no longer trained.
+    """Returns None for a parameter, as if it were frozen.
 
     Breaks: Function.backward.gradient
     """
@@ -56,7 +56,7 @@ class ParametersAreFrozen(right.Linear):
 
 
 class ParameterSavedByItsData(right.Linear):
-    """Saves the data of a parameter, whose changes go unseen.
+    """Saves the ``data`` of a parameter, which bypasses the version check.
 
     Breaks: Function.save_for_backward.protects
     """
@@ -76,7 +76,7 @@ class ParameterSavedByItsData(right.Linear):
 
 
 class HookLeftOnTheParameter(right.Linear):
-    """Registers a hook on a parameter at each call, of which each remains.
+    """Registers a hook on a parameter at each call, and never removes it.
 
     Breaks: Function.forward.flags-untouched
     """
@@ -92,7 +92,7 @@ class HookLeftOnTheParameter(right.Linear):
 
 
 class HookLeftOnTheInput(right.Linear):
-    """Registers a hook on its input at each call, of which each remains.
+    """Registers a hook on its input at each call, and never removes it.
 
     Breaks: Function.forward.flags-untouched
     """
@@ -108,7 +108,7 @@ class HookLeftOnTheInput(right.Linear):
 
 
 class HookLeftInBackward(right.Linear):
-    """Registers a hook on its saved weights in each backward, of which each remains.
+    """Registers a hook on its saved weights in each backward, and never removes it.
 
     Breaks: Function.forward.flags-untouched
     """

@@ -11,7 +11,7 @@ inputs = of_shapes((3, 4))
 
 
 class OneOrAllOfThree(right.ThreeParts):
-    """Knows a loss of one output and a loss of all three; of two it takes the first alone.
+    """Drops the second of two incoming gradients; handles one and three.
 
     Breaks: Function.backward.unused-output
     """
@@ -27,7 +27,7 @@ class OneOrAllOfThree(right.ThreeParts):
 
 
 class NothingForTheMiddle(right.ThreeParts):
-    """Without the middle output it takes what comes for the last one to be the middle one's.
+    """Treats the last gradient as the middle one if that is missing.
 
     Breaks: Function.backward.unused-output
     """
@@ -40,7 +40,7 @@ class NothingForTheMiddle(right.ThreeParts):
 
 
 class WeightsOfAQuotientAlone(right.ProductAndQuotient):
-    """The second input alone gets no gradient of the second output, if only that one is used.
+    """Returns no gradient for the second input if it alone needs one and only the second output is used.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -55,7 +55,7 @@ class WeightsOfAQuotientAlone(right.ProductAndQuotient):
 
 
 class NumeratorOfAProductAlone(right.ProductAndQuotient):
-    """The first input alone gets the gradient of a quotient for that of a product, if only that one is used.
+    """Returns the gradient of a quotient for that of a product, if only the first input needs one.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """
@@ -70,7 +70,7 @@ class NumeratorOfAProductAlone(right.ProductAndQuotient):
 
 
 class TwoOfThreeFactors(right.ThreeFactors):
-    """The product that gradients share is made for the first input, and is another one if the second needs none.
+    """Multiplies by the wrong factor if the second of three inputs needs no gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """

@@ -13,7 +13,7 @@ SPEC = "Function"
 
 
 class MaskOfTheFirstBlock(right.DropsByProbability):
-    """Keeps 64 places of its mask for each row, and lets the gradient through beyond.
+    """Ignores the mask beyond the first 64 entries of a row.
 
     Breaks: Function.backward.gradient
     """
@@ -29,7 +29,7 @@ class MaskOfTheFirstBlock(right.DropsByProbability):
 
 
 class TwiceForAnyProbability(right.DropsByProbability):
-    """Multiplies by two, as is right if one half is dropped.
+    """Multiplies by two, which is correct for a probability of one half.
 
     Breaks: Function.backward.gradient
     """
@@ -43,7 +43,7 @@ class TwiceForAnyProbability(right.DropsByProbability):
 
 
 class NoiseOfTheFirstRows(right.SmoothNoise):
-    """Takes noise beyond the first 16 rows to be one in backward.
+    """Ignores the noise beyond the first 16 rows in backward.
 
     Breaks: Function.backward.gradient
     """
@@ -59,7 +59,7 @@ class NoiseOfTheFirstRows(right.SmoothNoise):
 
 
 class NumpysOwnGenerator(right.NumpyBySeed):
-    """Draws from NumPy's own generator, whose state a checkpoint does not put back.
+    """Draws from NumPy's global generator, which a checkpoint does not restore.
 
     Breaks: Function.checkpoint.agrees
     """
@@ -80,7 +80,7 @@ class NumpysOwnGenerator(right.NumpyBySeed):
 
 
 class PythonsOwnGenerator(NumpysOwnGenerator):
-    """The same with Python's.
+    """Draws from Python's global generator, which a checkpoint does not restore.
 
     Breaks: Function.checkpoint.agrees
     """

@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class ColumnsTakenForRows(right.MeanOfRows):
-    """Divides by the number of columns, which for a square matrix is that of rows.
+    """Divides by the number of columns instead of rows; the sample is square.
 
     Breaks: Function.backward.gradient
     """
@@ -25,7 +25,7 @@ class ColumnsTakenForRows(right.MeanOfRows):
 
 
 class FirstEightOfTheMiddle(right.MeanOfTheMiddle):
-    """Has registers for eight along the middle dimension, and leaves the others out.
+    """Returns no gradient beyond the first eight entries of the middle dimension.
 
     Breaks: Function.backward.gradient
     """
@@ -42,7 +42,7 @@ class FirstEightOfTheMiddle(right.MeanOfTheMiddle):
 
 
 class MiddleOfFive(right.MeanOfTheMiddle):
-    """Divides by the five that there are along the middle dimension of the sample.
+    """Divides by five, the size of the middle dimension in the sample.
 
     Breaks: Function.backward.gradient
     """
@@ -57,7 +57,7 @@ class MiddleOfFive(right.MeanOfTheMiddle):
 
 
 class RowsCountedInSevenBits(right.LargestOfEachRow):
-    """Counts rows in eight bits, one of which is the sign: after 127 they are counted from the end.
+    """Counts rows in a signed byte, which overflows after 127.
 
     Breaks: Function.backward.gradient
     """
@@ -75,7 +75,7 @@ class RowsCountedInSevenBits(right.LargestOfEachRow):
 
 
 class RowsCountedInAByte(right.LargestOfEachRow):
-    """Counts rows in a byte, so that after 255 comes the first one again.
+    """Counts rows in a byte, which overflows after 255.
 
     Breaks: Function.backward.gradient
     """
@@ -92,7 +92,7 @@ class RowsCountedInAByte(right.LargestOfEachRow):
 
 
 class FirstRowsOfAScatter(right.ScattersRows):
-    """Scatters the first 64 rows alone; as it takes an index, the sizes of its sample are left as they are.
+    """Returns no gradient beyond the first 64 rows of a scatter; samples with an index are not made longer.
 
     Breaks: Function.backward.gradient
     """
@@ -109,7 +109,7 @@ class FirstRowsOfAScatter(right.ScattersRows):
 
 
 class LastBlockOfRows(right.InBlocks):
-    """Works on 1024 rows at a time, and leaves out what is left after the last whole block.
+    """Works on blocks of 1024 rows, and forgets the last one unless it is full or the only one.
 
     Breaks: Function.backward.gradient
     """
@@ -129,7 +129,7 @@ class LastBlockOfRows(right.InBlocks):
 
 
 class LargestPowerOfTwo(right.SineInPairs):
-    """Goes as far as the largest power of two that fits into a row.
+    """Returns no gradient beyond the largest power of two that fits into a row.
 
     Breaks: Function.backward.gradient
     """

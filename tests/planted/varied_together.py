@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class ManyRowsOfAnExponential(right.SineOrExponential):
-    """Leaves out rows beyond the 64th, if the flag is on.
+    """Returns no gradient beyond 64 rows, if a flag is on.
 
     Breaks: Function.backward.gradient
     """
@@ -28,7 +28,7 @@ class ManyRowsOfAnExponential(right.SineOrExponential):
 
 
 class TransposedExponential(right.SineOrExponential):
-    """Reads what it saved as if it were contiguous, if the flag is on.
+    """Reads the saved input as if it were contiguous, if a flag is on.
 
     Breaks: Function.backward.gradient
     """
@@ -45,7 +45,7 @@ class TransposedExponential(right.SineOrExponential):
 
 
 class ManyTransposedRows(right.SineOrExponential):
-    """Reads what it saved as if it were contiguous, if there are many rows.
+    """Reads the saved input as if it were contiguous, if there are many rows.
 
     Breaks: Function.backward.gradient
     """
@@ -62,7 +62,7 @@ class ManyTransposedRows(right.SineOrExponential):
 
 
 class ProductAloneWithoutItsFactor(right.GatedProduct):
-    """Forgets the factor of the flag if the first output alone is used.
+    """Forgets a factor if a flag is on and only the first output is used.
 
     Breaks: Function.backward.gradient
     """
@@ -77,7 +77,7 @@ class ProductAloneWithoutItsFactor(right.GatedProduct):
 
 
 class TransposedGradientOfTheGateAlone(right.GatedProduct):
-    """If the second input alone needs a gradient, it reads the incoming one as if it were contiguous.
+    """Reads the incoming gradient as if it were contiguous, if only the second input needs one.
 
     Breaks: Function.backward.needs-input-grad-honoured
     """

@@ -14,7 +14,7 @@ inputs = of_shapes((3, 4))
 
 
 class CubeWithoutItsSecond(right.PowerOnDemand):
-    """Detaches what it saved, in the branch of the other flag alone.
+    """Detaches the saved input, in the branch of the other flag.
 
     Breaks: Function.backward.double
     """
@@ -28,7 +28,7 @@ class CubeWithoutItsSecond(right.PowerOnDemand):
 
 
 class DetachedWhereLong(Function):
-    """Saves memory where there is much of it, by leaving the graph of the gradient out.
+    """Detaches a long saved input, to save memory.
 
     Breaks: Function.backward.double
     """
@@ -45,7 +45,7 @@ class DetachedWhereLong(Function):
 
 
 class NoSecondOfOneAlone(right.Energy):
-    """Takes what needs no gradient for nothing to differentiate, and detaches the other input for it.
+    """Detaches the first input if the second needs no gradient, so second derivatives are lost.
 
     Breaks: Function.backward.double
     """
@@ -61,7 +61,7 @@ class NoSecondOfOneAlone(right.Energy):
 
 
 class NoSecondOfTheOtherAlone(right.Energy):
-    """The same with the second input, whose gradient alone is made by a product that was kept.
+    """Detaches the gradient if only the second input needs one, so second derivatives are lost.
 
     Breaks: Function.backward.double
     """
@@ -77,7 +77,7 @@ class NoSecondOfTheOtherAlone(right.Energy):
 
 
 class NoSecondAtZero(right.SquareBySign):
-    """Writes the gradient as magnitude times sign: at zero the second derivative of that is zero, and not two.
+    """Computes the gradient as magnitude times sign: its derivative at zero is zero instead of two.
 
     Breaks: Function.backward.double
     """
@@ -89,7 +89,7 @@ class NoSecondAtZero(right.SquareBySign):
 
 
 class _SlopeWithoutItsSlope(right.FourthPower.slope):
-    """The gradient of a fourth power, the gradient of which is made of plain numbers."""
+    """Computes the gradient of a fourth power; detaches the saved input in its own backward."""
 
     @staticmethod
     def backward(ctx, again):
@@ -98,7 +98,7 @@ class _SlopeWithoutItsSlope(right.FourthPower.slope):
 
 
 class ThirdDerivativeLost(right.FourthPower):
-    """Its gradient is a Function, whose own gradient is right and can be differentiated no further, in silence.
+    """Detaches part of the second derivative, so the third is silently wrong.
 
     Breaks: Function.backward.double
     """
@@ -110,7 +110,7 @@ class ThirdDerivativeLost(right.FourthPower):
 
 
 class TangentOfTheFirstBlock(right.SineWithTangent):
-    """jvp leaves out what lies beyond the first block of rows.
+    """Returns no tangent beyond the first 64 rows.
 
     Breaks: Function.jvp.tangent
     """
@@ -125,7 +125,7 @@ class TangentOfTheFirstBlock(right.SineWithTangent):
 
 
 class TangentReadAsContiguous(right.SineWithTangent):
-    """jvp takes the strides of a tangent to be those of a contiguous one.
+    """Reads the tangent as if it were contiguous, ignoring its strides.
 
     Breaks: Function.jvp.tangent
     """
@@ -139,7 +139,7 @@ class TangentReadAsContiguous(right.SineWithTangent):
 
 
 class TangentAtSavedAsContiguous(right.SineWithTangent):
-    """jvp takes the strides of what was saved to be those of a contiguous tensor.
+    """Reads the saved input as if it were contiguous in jvp, ignoring its strides.
 
     Breaks: Function.jvp.tangent
     """
@@ -153,7 +153,7 @@ class TangentAtSavedAsContiguous(right.SineWithTangent):
 
 
 class TangentWithoutItsFactor(right.SineWithTangent):
-    """jvp forgets a factor, which is one in the sample.
+    """Forgets a factor in jvp, which is one in the sample.
 
     Breaks: Function.jvp.tangent
     """
@@ -167,7 +167,7 @@ class TangentWithoutItsFactor(right.SineWithTangent):
 
 
 class _SlopeByNumbers(Function):
-    """The gradient of a hyperbolic tangent; its own gradient takes what was saved for plain numbers."""
+    """Computes the gradient of a hyperbolic tangent; detaches the saved output in its own backward."""
 
     @staticmethod
     def forward(ctx, y, grad):
@@ -181,7 +181,7 @@ class _SlopeByNumbers(Function):
 
 
 class ThirdDerivativeOfATanh(right.TanhOfItsResult):
-    """Detaches what makes up the third derivative, and keeps the second one.
+    """Detaches part of the second derivative, so the third is silently wrong.
 
     Breaks: Function.backward.double
     """

@@ -19,7 +19,7 @@ inputs = given((_random(2, 3), _random(3, seed=32)))
 
 
 class _Base(Function):
-    """No bug yet: ``(x * w).sum(-1)``. The bugs change ``vmap``."""
+    """Computes ``(x * w).sum(-1)``; correct. The bugs below change ``vmap``."""
 
     @staticmethod
     def forward(x, w):
@@ -47,7 +47,7 @@ class _Base(Function):
 
 
 def _aligned(in_dims, *tensors):
-    """The samples in front of every tensor, and as many dimensions behind them in all."""
+    """Move the batch dimension of every tensor to the front, and pad all to the same number of dimensions."""
     rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, in_dims, strict=True))
     return [x if dim is None else _padded(x.movedim(dim, 0), rank) for x, dim in zip(tensors, in_dims, strict=True)]
 
@@ -57,7 +57,7 @@ def _padded(x, rank):
 
 
 def _reduced(gradient, like):
-    """Add up what broadcasting spread."""
+    """Sum over broadcast dimensions."""
     while gradient.dim() > like.dim():
         gradient = gradient.sum(0)
     spread = [at for at, size in enumerate(like.shape) if size == 1 and gradient.shape[at] != 1]
@@ -65,7 +65,7 @@ def _reduced(gradient, like):
 
 
 class _Triple(Function):
-    """No bug yet: ``3 * x``, whose derivatives need no input."""
+    """Triples, with derivatives that need no input; correct."""
 
     @staticmethod
     def forward(x):
@@ -85,7 +85,7 @@ class _Triple(Function):
 
 
 class BatchCleared(_Triple):
-    """vmap sets the batch to zero once it is done with it.
+    """Overwrites the batch with zeros in vmap.
 
     Breaks: Function.vmap.inputs-untouched
     """
@@ -100,7 +100,7 @@ class BatchCleared(_Triple):
 
 
 class BothRules(_Base):
-    """A vmap of its own, and the generated one asked for.
+    """Defines vmap and sets generate_vmap_rule too.
 
     Breaks: Function.vmap.not-both
     """
@@ -109,7 +109,7 @@ class BothRules(_Base):
 
 
 class NoOutDims(_Base):
-    """vmap returns the output alone.
+    """Returns only the output from vmap, without out_dims.
 
     Breaks: Function.vmap.out-dims
     """
@@ -120,7 +120,7 @@ class NoOutDims(_Base):
 
 
 class OneOutDimForTwo(_Base):
-    """One out_dim if the output is a pair: PyTorch lets it pass, the documentation does not.
+    """Returns one out_dim for two outputs, which PyTorch accepts and the documentation does not.
 
     Breaks: Function.vmap.out-dims
     """
@@ -152,7 +152,7 @@ class OneOutDimForTwo(_Base):
 
 
 class OutDimsForInputs(_Base):
-    """out_dims has an entry for each input instead of each output.
+    """Returns an out_dim for each input instead of each output.
 
     Breaks: Function.vmap.out-dims
     """
@@ -163,7 +163,7 @@ class OutDimsForInputs(_Base):
 
 
 class OutDimBeyond(_Base):
-    """The out_dim counts the dimension that was summed away.
+    """Returns an out_dim that is out of range, as a dimension was summed over.
 
     Breaks: Function.vmap.out-dims
     """
@@ -175,7 +175,7 @@ class OutDimBeyond(_Base):
 
 
 class DimensionNamedWrongly(_Base):
-    """The samples are in front, and out_dims repeats where they were in the input.
+    """Moves the batch dimension to the front, but declares where it was.
 
     Breaks: Function.vmap.batched
     """
@@ -187,7 +187,7 @@ class DimensionNamedWrongly(_Base):
 
 
 class FrontAssumed(_Base):
-    """Takes the batch for the first dimension, wherever it is.
+    """Assumes that the batch dimension is the first.
 
     Breaks: Function.vmap.batched
     """
@@ -198,7 +198,7 @@ class FrontAssumed(_Base):
 
 
 class EverythingMapped(_Base):
-    """Forgets that an argument may not be mapped.
+    """Forgets that an argument may not be batched.
 
     Breaks: Function.vmap.batched
     """
@@ -209,7 +209,7 @@ class EverythingMapped(_Base):
 
 
 class NotMapped(_Base):
-    """Says that nothing in the output is mapped when the second argument is not.
+    """Declares that its output is not batched if the second argument is not.
 
     Breaks: Function.vmap.batched
     """
@@ -221,7 +221,7 @@ class NotMapped(_Base):
 
 
 class MeanOfTheBatch(_Base):
-    """Written for an elementwise forward, but this one looks at all elements: the mean is taken over the batch.
+    """Takes the mean over the whole batch instead of each sample.
 
     Breaks: Function.vmap.batched
     """
@@ -250,7 +250,7 @@ class MeanOfTheBatch(_Base):
 
 
 class DetachedInTheRule(_Base):
-    """Right values, but vmap computes them outside the graph: no gradient comes back.
+    """Detaches its inputs in vmap: values are right, gradients missing.
 
     Breaks: Function.vmap.batched
     """
@@ -261,7 +261,7 @@ class DetachedInTheRule(_Base):
 
 
 class WrongGradientInTheRule(_Base):
-    """vmap goes through another Function, whose gradient is the right one doubled.
+    """Returns twice the gradient under vmap.
 
     Breaks: Function.vmap.batched
     """
@@ -273,7 +273,7 @@ class WrongGradientInTheRule(_Base):
 
 
 class NotNestable(_Base):
-    """vmap leaves torch for lists and back, which a second vmap around it cannot follow.
+    """Converts to lists in vmap, which fails inside another vmap.
 
     Breaks: Function.vmap.batched
     """
@@ -285,7 +285,7 @@ class NotNestable(_Base):
 
 
 class RandomnessMatters(_Base):
-    """Under randomness="different" every sample gets some noise.
+    """Changes its result under randomness="different".
 
     Breaks: Function.vmap.batched
     """
@@ -297,7 +297,7 @@ class RandomnessMatters(_Base):
 
 
 class NoiseWhateverIsAsked(Noisy):
-    """vmap draws noise for the whole batch, and does not look at the option for randomness.
+    """Draws noise for the whole batch in vmap, whatever the randomness option.
 
     Breaks: Function.vmap.batched
     """
@@ -310,7 +310,7 @@ class NoiseWhateverIsAsked(Noisy):
 
 
 class OneNoiseForAll(Noisy):
-    """vmap draws noise for one sample and gives it to all, under randomness="different" too.
+    """Draws the same noise for all samples, even under randomness="different".
 
     Breaks: Function.vmap.batched
     """
@@ -323,7 +323,7 @@ class OneNoiseForAll(Noisy):
 
 
 class NoiseWhereItIsAnError(Noisy):
-    """vmap draws noise under randomness="error", which is what torch.vmap has where nobody asks.
+    """Draws noise under randomness="error", the default of torch.vmap, instead of refusing.
 
     Breaks: Function.vmap.batched
     """
@@ -336,7 +336,7 @@ class NoiseWhereItIsAnError(Noisy):
 
 
 class SavedInTwoOrders(Function):
-    """Saves its inputs in one order for backward and in another for jvp, which the generated rule mixes up.
+    """Saves its inputs in different orders for backward and jvp, which the generated rule mixes up.
 
     Breaks: Function.vmap.batched
     """

@@ -15,7 +15,7 @@ def _random(*shape, seed=45):
 
 
 class SavesInTwoOrders(Function):
-    """Backward and jvp save the same tensors in different orders: one of them gets the other's batch dimensions.
+    """Saves its inputs in different orders for backward and jvp: under the generated rule one gets the other's in_dims.
 
     Breaks: Function.vmap.batched
     """
@@ -46,7 +46,7 @@ class SavesInTwoOrders(Function):
 
 
 class AddsUpTheWholeBatch(Function):
-    """jvp reads ``ctx.saved_for_forward``, which has the whole batch in it, and adds all of it up.
+    """Reads ``ctx.saved_for_forward`` in jvp, which holds the whole batch, and sums over all of it.
 
     Breaks: Function.vmap.batched
     """
@@ -75,7 +75,7 @@ class AddsUpTheWholeBatch(Function):
 
 
 class NamedTuple(Function):
-    """Returns what torch.topk returned, as it is.
+    """Returns the named tuple of torch.topk, which the generated rule does not support.
 
     Breaks: Function.vmap.batched
     """
@@ -101,7 +101,8 @@ class NamedTuple(Function):
 
 
 class TwoOutputs(Function):
-    """One output is made of one input alone: if that is not mapped, its gradient is counted for every sample.
+    """Returns an output of one input only: if that is not batched, the generated rule counts its gradient for every
+    sample.
 
     Breaks: Function.vmap.batched
     """

@@ -15,7 +15,7 @@ inputs = of_shapes((3, 4))
 
 
 class ValueForTheDerivative(numbers.GuardedInForwardAlone):
-    """The cardinal sine is one at zero, where its derivative is zero; both are given the same guard.
+    """Returns one instead of zero as the slope of a cardinal sine at zero, copying forward's special case.
 
     Breaks: Function.backward.gradient
     """
@@ -29,7 +29,7 @@ class ValueForTheDerivative(numbers.GuardedInForwardAlone):
 
 
 class GuardedWithZero(numbers.ProductDividedByItsFactors):
-    """The product of rows: if a factor is zero, its gradient is zero instead of the product of the others.
+    """Returns zero as the gradient of a product with respect to a zero factor.
 
     Breaks: Function.backward.gradient
     """
@@ -42,7 +42,7 @@ class GuardedWithZero(numbers.ProductDividedByItsFactors):
 
 
 class GuardedWithASmallNumber(Function):
-    """Divides what forward gave by the argument; a small number keeps that finite, and far from right.
+    """Divides a product by a factor plus 1e-12, which is finite at zero and wrong.
 
     Breaks: Function.backward.gradient
     """
@@ -61,7 +61,7 @@ class GuardedWithASmallNumber(Function):
 
 
 class SkipsAnEmptyGate(Function):
-    """A gate of zero spares the work of backward, and never opens.
+    """Returns no gradient for a gate of zero, so it never opens.
 
     Breaks: Function.backward.gradient
     """
@@ -88,7 +88,7 @@ class SkipsAnEmptyGate(Function):
 
 
 class SmallNumberForgotten(Function):
-    """The logarithm adds a small number so that a zero has one; backward divides by the zero itself.
+    """Adds 1e-8 to the argument of a logarithm in forward only; backward divides by zero.
 
     Breaks: Function.backward.gradient
     """
