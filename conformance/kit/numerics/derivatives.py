@@ -22,7 +22,7 @@ _IGNORED = "the incoming gradient of output {} is ignored"
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
     """Compute the outputs for another value of one input, which needs a gradient as in the call.
 
-    A parameter of a module that is an argument too is changed in place, and put back.
+    A parameter of a module that is an argument too is changed in place, and restored.
     """
     if at not in run.sample.of_modules:
         tensors = run.sample.having({at: value}).run(needed=run.leaves).tensors
@@ -46,7 +46,7 @@ def slope_along(
     direction: torch.Tensor,
     eps: float,
 ) -> Comparison:
-    """The gradient of one input compared with differences of forward along a direction."""
+    """Compare the gradient of one input with differences of forward along a direction."""
     value = run.sample.values[at].detach()
 
     def loss(step: float) -> torch.Tensor:
@@ -100,7 +100,7 @@ def likely_mistake(
 ) -> str:
     """List what the wrong gradient of one input may be: another input's, a surrogate, or the right one in another form.
 
-    It may also be that of some outputs alone, or of their incoming gradients exchanged.
+    It may also be the gradient of only some outputs, or one for which incoming gradients were exchanged.
     """
     of_inputs, mistaken = _of_other_inputs(run, cotangents, at), _of_other_cotangents(run, cotangents, at)
     terms = of_inputs | by_outputs(run, mistaken, expected)

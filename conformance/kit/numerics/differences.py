@@ -19,9 +19,10 @@ def central(ahead: Number, behind: Number, step: Number | float) -> Number:
 
 
 def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
-    """Central differences by steps each ``ratio`` times the one before, along the last dimension, after Richardson.
+    """Extrapolate central differences to a step of zero, by Richardson's method along the last dimension.
 
-    The error of a central difference is a power series in the square of its step; each order takes one power away.
+    Each step is ``ratio`` times the one before. The error is a power series in the square of the step, and each order
+    removes one power.
 
     >>> steps = torch.tensor([0.4, 0.2, 0.1], dtype=torch.float64)
     >>> slopes = central((1 + steps).exp(), (1 - steps).exp(), steps)

@@ -52,7 +52,7 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
 
 @contextmanager
 def _as_forward_drew(holders: tuple[Any, ...]) -> Iterator[None]:
-    """Draw in the block what forward drew; outside of it, the formula goes on as backward does."""
+    """Repeat forward's random numbers within the block; after it, continue with those of backward."""
     with seeds.restored():
         seeds.seed(FORWARD_SEED, holders)
         yield
@@ -64,7 +64,7 @@ def asked(
     grads: tuple[torch.Tensor | None, ...],
     forward: ForwardCall | None = None,
 ) -> Sequence[Any]:
-    """Call a formula; return one value for each argument, None for those that it leaves out at the end.
+    """Call a formula; return one value for each argument, with None for those that it omits at the end.
 
     Raises:
         Skipped: it raises, or needs a call of forward that is not available.
@@ -88,7 +88,7 @@ def _has_parameter(function: Formula, name: str) -> bool:
 
 
 def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:
-    """Whether gradients are products of the incoming ones with a Jacobian, as all are that no formula declares.
+    """Whether gradients are linear in the incoming ones, as those of every backward without a formula are.
 
     A formula may clip incoming gradients, or add to them. Then the gradients of parts do not sum to that of the whole.
     """
@@ -107,7 +107,7 @@ def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:
 
 
 def _is_zero(left: Sequence[torch.Tensor], beside: Sequence[torch.Tensor]) -> bool:
-    """Whether nothing but rounding is left, next to what it was made of."""
+    """Whether only rounding error remains, relative to the terms."""
     return all(
         one.numel() == 0 or bool(one.abs().max() <= max(1e-5, 16 * torch.finfo(one.dtype).eps) * other.abs().max())
         for one, other in zip(left, beside, strict=True)

@@ -12,7 +12,7 @@ from conformance.kit.world import World
 
 
 def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleCall]:
-    """The point itself, and a few close to it that forward takes: a kink at one of them is no kink at the others."""
+    """Yield the sample, then a few points close to it that forward accepts: a kink at one is not at the others."""
     yield sample
     for attempt in range(tries):
         values = {at: sample.values[at].detach() for at in sample.active}
@@ -26,7 +26,7 @@ def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleC
 def shaken(
     sample: SampleCall, world: World, eps: float, tries: int = 2, constants: bool = False
 ) -> Iterator[SampleCall]:
-    """The sample perturbed by as much as rounding to a precision would.
+    """Perturb the sample by as much as rounding to a precision would.
 
     Args:
         sample: the sample.
@@ -71,7 +71,7 @@ def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
 
 
 def beside_special(value: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-    """Return the part of a direction that leaves zeros and moves equal elements alike: it leads past no kink there.
+    """Return the part of a direction that keeps zeros and moves equal elements alike, so that it crosses no kink there.
 
     >>> beside_special(torch.tensor([0.0, 5.0, 5.0, 1.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
     tensor([0., 2., 2., 4.])

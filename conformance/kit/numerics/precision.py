@@ -42,7 +42,7 @@ def working_epsilon(sample: SampleCall, world: World) -> float:
 
 
 def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
-    """Call and differentiate with inputs and incoming gradients a step away."""
+    """Run forward and backward a step away, in the inputs and in the incoming gradients."""
     values = {at: sample.values[at].detach() for at in sample.active}
     run = sample.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
     results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
@@ -61,7 +61,7 @@ def _is_still(gradients: list[Way]) -> bool:
 
 
 def _jumps(way: Way) -> bool:
-    """Whether a tensor in double precision leaves the straight line."""
+    """Whether a tensor in double precision does not follow a straight line."""
     back, here, ahead = way
     if torch.finfo(here.dtype).eps >= SINGLE or here.numel() == 0:
         return False

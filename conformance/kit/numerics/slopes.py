@@ -48,7 +48,7 @@ BEYOND_NOISE = 10
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict of differences about an analytic slope: agrees, differs, unclear, or flat (no change at all)."""
+    """Verdict of differences about an analytic slope: agrees, differs, unclear, or flat (no change at all)."""
 
     verdict: str
     analytic: float
@@ -182,13 +182,13 @@ def _step(slope: float, weight: float, precision: float) -> float:
 
 
 def _curvature(precision: float) -> float:
-    """Estimate the relative error of differences over such a step that the curvature of forward causes."""
+    """Estimate the relative error that the curvature of forward causes in differences over such a step."""
     curved: float = 5 * precision ** (2 / 3)
     return max(LEAST_CURVATURE, curved)
 
 
 def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
-    """Add up how far the terms bend in kinks: bends of opposite signs cancel in the sum of the terms.
+    """Sum how far the terms bend at kinks; in the sum of the terms, bends of opposite signs would cancel.
 
     Over half the step, a smooth term bends a quarter as much, a kink half as much.
     """
@@ -231,5 +231,5 @@ def reach(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]
 
 
 def epsilon(tensors: list[torch.Tensor]) -> float:
-    """The coarsest machine epsilon among tensors."""
+    """Return the coarsest machine epsilon among tensors."""
     return max((float(torch.finfo(tensor.dtype).eps) for tensor in tensors if differentiable(tensor)), default=1.0)

@@ -19,10 +19,10 @@ LARGEST = 8
 def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
     """Return the part of a direction that keeps an input symmetric, if the input represents a symmetric matrix.
 
-    That is so if the input is symmetric, or Hermitian, and forward reads one element of each pair beside the
-    diagonal. By PyTorch's own convention the gradient is symmetric then, while differences along a single element say
-    that one of a pair has twice the gradient and the other has none. A gradient in one triangle alone says so as well,
-    and is held to it.
+    That is so if the input is symmetric, or Hermitian, and forward reads one element of each pair beside the diagonal.
+    By PyTorch's convention the gradient is then symmetric, although differences along single elements give one of a
+    pair twice the gradient and the other none. A gradient in one triangle follows the differences, and is compared with
+    them.
     """
     value = run.sample.values[at].detach()
     if not is_symmetric(value) or gradient is None or _is_triangular(gradient) or not _reads_half(run, at, value):

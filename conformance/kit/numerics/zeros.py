@@ -29,7 +29,7 @@ LEFT = 0.25
 
 @dataclass(frozen=True)
 class _Slope:
-    """The slope by one step in both directions, how far it bends between them, and how far rounding moves both."""
+    """Slope by one step in both directions, how far the function bends between them, and the rounding error of both."""
 
     value: float
     bend: float

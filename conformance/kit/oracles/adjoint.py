@@ -51,7 +51,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement | None:
 
 
 def _products(function: VectorFunction, at_zero: Vector, generator: torch.Generator) -> list[_Product]:
-    """Products along the gradient, then along other directions; none if forward is not linear."""
+    """Compute products along the gradient, then along other directions; none if forward is not linear."""
     x, v = (_generic(function, generator) for _ in range(2))
     y = function(x)
     g, g2 = (function.rounded_cotangent(_numbers(y, function.epsilon, generator)) for _ in range(2))
@@ -113,18 +113,18 @@ def _judged(function: VectorFunction, along: list[_Product], elsewhere: list[_Pr
 
 
 def _generic(function: VectorFunction, generator: torch.Generator) -> Vector:
-    """Numbers of about the input's size that use all bits of its dtype, so that rounding inside shows."""
+    """Draw numbers of the input's size that use all bits of its dtype, so that coarser rounding inside shows."""
     return function.rounded(_numbers(function.value, function.epsilon, generator) * _power(function))
 
 
 def _numbers(like: Vector, eps: float, generator: torch.Generator) -> Vector:
-    """Numbers of which sums of three are exact in a dtype of this epsilon."""
+    """Draw numbers whose sums of three are exact in a dtype with this epsilon."""
     top = int(0.625 / eps)
     return torch.randint(-top, top + 1, like.shape, generator=generator, device="cpu").double() * _unit(top)
 
 
 def _along(function: VectorFunction, gradient: Vector) -> Vector:
-    """Such numbers in the direction of a gradient."""
+    """Return a step along a gradient that the dtype represents exactly."""
     top = int(0.625 / function.epsilon)
     return function.rounded((gradient / gradient.abs().max() * top).round() * _unit(top) * _power(function))
 

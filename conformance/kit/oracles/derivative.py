@@ -26,7 +26,7 @@ NAME = "extrapolated differences"
 
 @dataclass(frozen=True)
 class _Ladder:
-    """Steps, each ``ratio`` times the one before, and how often they are climbed."""
+    """Steps, each ``ratio`` times the one before, and how many draws to take along the gradient and elsewhere."""
 
     longest: float
     ratio: float
@@ -38,7 +38,7 @@ class _Ladder:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """The error along some directions, next to the gradient, how far that may be off, and the longest step."""
+    """Error along some directions relative to the gradient, its resolution and noise, and the longest step."""
 
     error: float
     resolution: float
@@ -47,7 +47,7 @@ class _Estimate:
 
 
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
-    """Judge the gradient of one input by differences; a fine enough resolution asks for no further steps."""
+    """Judge the gradient of one input by differences; stop as soon as the resolution is fine enough."""
     enough = max(tolerances.ENOUGH, tolerances.ENOUGH_ROUNDINGS * function.epsilon)
     best: tuple[_Estimate, _Estimate] | None = None
     for ladder in _ladders(function, seed):
@@ -86,7 +86,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
 
 
 def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
-    """Ladders to climb: in double precision from ever shorter steps, else from the longest that follows a line."""
+    """Yield steps to try: in double precision ever shorter ones, else from the longest straight one."""
     if function.of_dtypes < tolerances.SINGLE:
         for longest in (1e-2, 1e-4, 1e-6, 1e-8):
             yield _Ladder(longest, 0.5, 5, (1, 2), tolerances.DRAWS, tolerances.DRAWS)
@@ -100,7 +100,7 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
 
 
 def _longest_straight(function: VectorFunction, seed: int) -> float | None:
-    """The longest step over which the results follow a straight line, within a quarter of their change."""
+    """Find the longest step over which results follow a straight line within the tolerance; None if there is none."""
     generator, slopes = torch.Generator().manual_seed(seed + 5), []
     direction = drawn(function.value, generator) * function.size
     for power in range(tolerances.HALVINGS):
@@ -119,7 +119,7 @@ def _longest_straight(function: VectorFunction, seed: int) -> float | None:
 
 
 def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) -> _Estimate | None:
-    """Return the error along the gradient, or along random directions if it is zero; None if it is not a number."""
+    """Estimate the error along the gradient, or along random directions; None if no estimate is finite."""
     generator, size = torch.Generator().manual_seed(seed), function.size
     steps = ladder.longest * size * ladder.ratio ** numbers(range(ladder.count))
     rows, noises = [], []
@@ -150,7 +150,7 @@ def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) 
 def _best_window(
     errors: torch.Tensor, rounding: float, steps: torch.Tensor, ladder: _Ladder, along: bool
 ) -> _Estimate | None:
-    """The estimate, of those by some order from some window of steps, that may be off the least."""
+    """Return the estimate with the finest resolution, over all orders and windows of steps."""
     best: _Estimate | None = None
     # A deviation estimated from three draws is often far too small: Student's t with two degrees of freedom.
     sigmas = tolerances.SIGMAS if len(errors) > tolerances.DRAWS else tolerances.SIGMAS_OF_FEW

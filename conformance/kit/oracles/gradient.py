@@ -20,7 +20,7 @@ NEGLIGIBLE = "it hardly affects the results"
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     """Judge the gradient of one input: by the adjoint identity if forward is linear in it, else by differences.
 
-    What differs is looked at again, with other numbers: two looks that do not agree with one another are unclear.
+    A deviation is measured again with other random numbers; if the two measurements disagree, the verdict is unclear.
     """
     first = _once(function, seed)
     is_fine = first.verdict == "agrees" and first.resolution <= tolerances.COARSEST_ACCUSER
@@ -40,14 +40,14 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
 
 
 def _are_one_factor(one: Judgement, other: Judgement) -> bool:
-    """Whether two looks see that the whole gradient is off by one factor."""
+    """Whether two measurements agree that the whole gradient is off by one factor."""
     return one.rule == other.rule == ALONG and abs(one.error - other.error) <= one.resolution + other.resolution
 
 
 def _are_one_shape(one: Judgement, other: Judgement) -> bool:
-    """Whether two looks see an error elsewhere, of about one size, which a few directions sample.
+    """Whether two measurements show an error of about the same size in directions other than the gradient.
 
-    Along a gradient of another shape the error is another one in each look.
+    If a gradient has the wrong shape, the error along it differs between measurements.
     """
     clear = all(look.elsewhere < min(look.apart, tolerances.COARSEST_ACCUSER) for look in (one, other))
     least, most = sorted((one.apart, other.apart))
@@ -55,9 +55,9 @@ def _are_one_shape(one: Judgement, other: Judgement) -> bool:
 
 
 def _jumps(function: VectorFunction, step: float, seed: int) -> bool:
-    """Whether results change by jumps alone, as of a rounding: a far shorter step than one that was taken changes none.
+    """Whether results change only in jumps, as rounding does: a step 32 times shorter changes nothing.
 
-    What backward means by its gradient then, such as that of a mean over random numbers, no step can tell.
+    Then no step can show which gradient backward intends, such as that of a mean over random numbers.
     """
     if not math.isfinite(step):  # the adjoint identity takes none
         return False
@@ -67,9 +67,9 @@ def _jumps(function: VectorFunction, step: float, seed: int) -> bool:
 
 
 def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
-    """Whether the input hardly matters, by backward and by forward alike: gradcheck forgives any such gradient.
+    """Whether backward and forward agree that the input hardly matters: gradcheck accepts any such gradient.
 
-    That is so if what it does to the loss is within gradcheck's absolute tolerance, or within rounding.
+    That is so if its effect on the loss is within gradcheck's absolute tolerance, or within rounding.
     """
     generator = torch.Generator().manual_seed(seed)
     try:
@@ -87,7 +87,7 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
 
 
 def _changes(function: VectorFunction, error: float) -> bool:
-    """Whether equal calls have other gradients, or such as differ by about an error: other clauses speak of that."""
+    """Whether equal calls have gradients that differ about as much as the error; other clauses test that."""
     g = function.rounded_cotangent(torch.ones_like(function(function.value)))
     one, *others = (function.gradient(function.value, g) for _ in range(tolerances.DRAWS))
     apart = max(float((one - other).norm()) for other in others)

@@ -19,7 +19,7 @@ from conformance.kit.world import World
 
 
 def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> VectorFunction:
-    """The call as a function of the input at a position, for whose plain call backward gave ``gradient``."""
+    """Return a call as a function of one input; ``gradient`` is what backward returned for the unchanged input."""
     value = run.sample.values[at].detach()
     like, places = stored_values(value), _places(value)
     shapes = [output.shape for output in run.outputs]
@@ -83,14 +83,14 @@ def _places(value: torch.Tensor) -> torch.Tensor | None:
 
 
 def _tensor(x: Vector, like: torch.Tensor) -> torch.Tensor:
-    """A vector in the shape and dtype of a tensor."""
+    """Convert a vector to the shape and dtype of a tensor."""
     wide = double_dtype(like.dtype)
     parts = x.view(*like.shape, 2) if wide.is_complex else x.view(like.shape)
     return (torch.view_as_complex(parts.contiguous()) if wide.is_complex else parts).to(like.device, like.dtype)
 
 
 def _vector(tensor: torch.Tensor) -> Vector:
-    """The numbers of a tensor in double precision; complex ones are pairs."""
+    """Convert a tensor to a vector in double precision, complex numbers as pairs."""
     wide = to_double(tensor.detach()).resolve_conj().resolve_neg().cpu()
     return (torch.view_as_real(wide) if wide.is_complex() else wide).reshape(-1)
 
@@ -100,7 +100,7 @@ def _joined(tensors: list[torch.Tensor]) -> Vector:
 
 
 def _split(g: Vector, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """A vector as a dense tensor for each output."""
+    """Split a vector into a dense tensor for each output."""
     whole = [dense(output.detach()) for output in outputs]
     sizes = [output.numel() * (2 if output.is_complex() else 1) for output in whole]
     return [_tensor(part, output) for part, output in zip(g.split(sizes), whole, strict=True)]

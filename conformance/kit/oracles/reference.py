@@ -28,7 +28,7 @@ NAME = "reference"
 
 
 def judgements(sample: SampleCall, world: World) -> dict[int, Judgement]:
-    """Judge the gradient of each input of a sample by the reference that its subject has; none if it has none.
+    """Judge the gradient of each input by the reference that the subject declares; empty if it declares none.
 
     Raises:
         Skipped: the reference raises, or computes something else than forward does.
@@ -58,7 +58,7 @@ def judgements(sample: SampleCall, world: World) -> dict[int, Judgement]:
 
 
 def compared(actual: torch.Tensor, right: torch.Tensor, eager: torch.Tensor | None, eps: float) -> Judgement:
-    """Compare a tensor with the right one, in units of what PyTorch loses in the same dtype."""
+    """Compare a tensor with the expected one, in units of what PyTorch itself loses in the same dtype."""
     one, other = to_double(actual.detach()), to_double(right.detach())
     own = other if eager is None else to_double(eager.detach())
     # Without eager's own loss, that of one rounding; and double precision is its own reference.
@@ -88,7 +88,7 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def _called(wide: SampleCall, run: Run) -> Run:
-    """The reference in double precision, with as many results to differentiate as forward has."""
+    """Call the reference in double precision, and check that its results have the shapes of forward's."""
     try:
         found = wide.run(needed=run.leaves)
     except Exception as error:  # it is the caller's, and no fault of the Function

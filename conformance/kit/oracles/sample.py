@@ -69,7 +69,7 @@ def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
 
 
 def takes_half_alone(wide: SampleCall) -> bool:
-    """Whether a sample in double precision, as far as forward takes it, still has inputs in half precision."""
+    """Whether inputs stay in half precision although the sample was converted to double as far as forward accepts."""
     return any(wide.values[at].dtype in _HALVES for at in wide.active)
 
 
@@ -119,12 +119,12 @@ def _by_derivative(sample: SampleCall, world: World, limit: float) -> dict[int, 
 
 
 def _is_settled(judged: list[Judgement], limit: float) -> bool:
-    """Whether no other point has to be looked at: one was judged finely, or two accuse."""
+    """Whether no other point needs to be judged: one was judged finely, or two show a deviation."""
     return any(_may_pass(one, limit) for one in judged) or [one.verdict for one in judged].count("differs") == 2
 
 
 def _joined(judged: list[Judgement]) -> Judgement:
-    """The finest judgement; what differs at one point alone may be a kink or a tie there."""
+    """Return the finest judgement; a deviation at only one point may be a kink or a tie there."""
     others = [one for one in judged if one.verdict != "differs"]
     if not others:
         return judged[0]

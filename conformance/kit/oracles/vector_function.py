@@ -13,9 +13,9 @@ Vector = torch.Tensor
 
 @dataclass
 class VectorFunction:
-    """``x`` to ``forward(x)``, and ``(x, g)`` to ``backward(x, g)``, all of them real vectors in double precision.
+    """Maps ``x`` to ``forward(x)``, and ``(x, g)`` to ``backward(x, g)``, all as real vectors in double precision.
 
-    Complex numbers are pairs of real ones, for which PyTorch's gradients are made.
+    Complex numbers are pairs of real ones, which fits PyTorch's convention for gradients.
     """
 
     value: Vector
@@ -31,7 +31,7 @@ class VectorFunction:
     calls: int = field(default=0)
 
     def __call__(self, x: Vector) -> Vector:
-        """The results at ``x``.
+        """Compute the results at ``x``.
 
         Raises:
             ValueError: they are not finite, or not as many as for the value itself.
@@ -40,7 +40,7 @@ class VectorFunction:
         return _finite(self.forward(x))
 
     def gradient(self, x: Vector, g: Vector) -> Vector:
-        """The gradient at ``x`` for the incoming gradient ``g``."""
+        """Compute the gradient at ``x`` for the incoming gradient ``g``."""
         self.calls += 1
         return _finite(self.backward(x, g))
 
@@ -57,12 +57,12 @@ def drawn(like: Vector, generator: torch.Generator) -> Vector:
 
 
 def numbers(values: Iterable[Any]) -> torch.Tensor:
-    """Numbers, or rows of them, in double precision on the CPU."""
+    """Make a vector or matrix in double precision on the CPU."""
     return torch.tensor(list(values), dtype=torch.float64, device="cpu")
 
 
 def rms(vector: Vector) -> float:
-    """The root mean square.
+    """Return the root mean square.
 
     >>> rms(torch.tensor([3.0, 4.0, 0.0, 0.0]))
     2.5

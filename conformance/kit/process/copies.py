@@ -20,10 +20,10 @@ _PARENT_ENDS = 1
 
 
 def in_a_copy(action: Callable[[], Any]) -> Any:
-    """Run an action in a copy of this process; return what it returned, or None if the copy came to another end.
+    """Run an action in a forked copy of this process; return its result, or None if the copy crashed or was killed.
 
-    This process must have one thread, and no device in use. What is returned is made of tensors, texts, numbers,
-    lists and dictionaries.
+    This process must have one thread, and no device in use. The result consists of tensors, strings, numbers, lists and
+    dicts.
 
     >>> in_a_copy(lambda: [os.getpid() == before]) if (before := os.getpid()) else None
     [False]

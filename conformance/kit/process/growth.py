@@ -29,7 +29,7 @@ class Growth:
 
 
 def _memory() -> int:
-    """Bytes that are this process's alone."""
+    """Return how many bytes belong to this process alone."""
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
         pages = [int(word) for word in file.read().split()]
         return (pages[1] - pages[2]) * resource.getpagesize()
@@ -37,7 +37,7 @@ def _memory() -> int:
 
 
 def _device_memory() -> int:
-    """Bytes that PyTorch holds on accelerators."""
+    """Return how many bytes PyTorch holds on accelerators."""
     readings = [getattr(module, "memory_reserved", None) for module in seeds.devices_in_use().values()]
     return sum(reading() for reading in readings if reading)
 

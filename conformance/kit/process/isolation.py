@@ -35,7 +35,7 @@ SIGNALS = (
 
 
 def _sweeping_filters() -> list[Any]:
-    """The filters that concern every module and a category of Python's own.
+    """Return the warning filters that apply to every module and to one of Python's own categories.
 
     A library adds narrower ones when it is first imported, as sympy does when torch first needs it.
     """
@@ -58,7 +58,7 @@ def _children() -> list[str]:
 
 
 def _environment() -> dict[Any, Any]:
-    """The environment as it is stored: decoding it takes longer than all other facts together."""
+    """Return the environment undecoded: decoding it takes longer than reading all other facts together."""
     variables = dict(getattr(os.environ, "_data", os.environ))
     variables.pop(CACHE, None)
     return variables
@@ -77,14 +77,14 @@ def _autocast() -> tuple[Any, ...]:
 
 
 class _AtLeast(list[Any]):
-    """Entries to which a library may add its own when it is imported."""
+    """Entries to which a library may add its own when it is first imported."""
 
 
 class _Path(list[str]):
-    """Folders to import from. A library may add one of its own, inside a folder that was there."""
+    """The import path. A library may add a folder inside one that was there before."""
 
     def missing(self, after: list[str]) -> bool:
-        """Whether a folder is gone, or one was added that is in none of these."""
+        """Whether a folder was removed, or one was added that is not inside any of these."""
         gone = any(folder not in after for folder in self)
         added = set(after).difference(self)
         return gone or any(not folder.startswith(tuple(filter(None, self))) for folder in added)
@@ -151,7 +151,7 @@ def _namespaces() -> list[str]:
 
 
 def _interpreter() -> list[Any]:
-    """Settings of the interpreter that no import changes."""
+    """Read the interpreter's settings that no import changes."""
     hooks = (sys.excepthook, sys.unraisablehook, threading.excepthook, threading.gettrace(), threading.getprofile())
     collector = (gc.get_threshold(), len(gc.callbacks), gc.get_debug())
     return [
@@ -229,7 +229,7 @@ def _behind(descriptor: int) -> tuple[int, int, bool] | None:
 
 
 def snapshot() -> dict[str, Any]:
-    """Every fact as it stands now; a fact that cannot be read is itself a finding."""
+    """Read every fact; one that cannot be read is itself a finding."""
     return {name: _read(reading) for name, reading in FACTS.items()}
 
 

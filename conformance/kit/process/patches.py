@@ -72,14 +72,14 @@ MODULES = tuple(
 
 
 class Names:
-    """The names of some modules and classes, and what each one holds."""
+    """The names in some modules and classes, and the objects that they refer to."""
 
     def __init__(self, places: Sequence[Any]) -> None:
         self.places = places
         self.held = list(map(_held, places))
 
     def patched(self, after: Names) -> bool:
-        """Whether some name holds something else now."""
+        """Whether a name refers to another object now."""
         return any(map(_patched, self.places, self.held, after.held))
 
 
@@ -93,7 +93,7 @@ _LAST: dict[int, dict[str, Any]] = {}
 
 
 def _held(place: Any) -> dict[str, Any]:
-    """Copy a place's names; return the last copy if nothing has changed, as after most tests."""
+    """Copy the names of a module or class; return the last copy if nothing has changed, as after most tests."""
     last, now = _LAST.get(id(place)), vars(place)
     if last is None or not _same(last, now):
         last = _LAST[id(place)] = dict(now)
@@ -105,7 +105,7 @@ def _same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
+    """Whether a name refers to another object now. A lazy import only adds names, which is not a patch."""
     if before is after or _same(before, after):
         return False  # the usual case, quickly detected
     added = after.keys() - before.keys() if isinstance(place, type) else ()
@@ -115,6 +115,6 @@ def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _by_torch(held: object) -> bool:
-    """Whether torch itself made a function: its compiler wraps others when it is first imported."""
+    """Whether torch itself made a function: its compiler wraps some when it is first imported."""
     made_in = getattr(getattr(held, "__code__", None), "co_filename", "")
     return hasattr(held, "__wrapped__") and made_in.startswith(frames.TORCH)

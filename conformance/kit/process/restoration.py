@@ -31,7 +31,7 @@ def _set_anomaly(mode: tuple[bool, bool]) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, warn_only: bool = False) -> None:
-    """Do the same as torch's own, which would import the whole compiler."""
+    """Do what torch's own function does, without importing the whole compiler."""
     torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
     compiler = sys.modules.get("torch._inductor.config")
     if compiler is not None:
@@ -151,7 +151,7 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Put back, at the end, every fact that has changed, and every random number generator.
+    """Restore, at the end of the block, every fact that has changed, and every random number generator.
 
     >>> with restored():
     ...     torch.set_default_dtype(torch.float64)

@@ -13,7 +13,7 @@ from conformance.kit.process.restoration import restored, use_deterministic_algo
 
 @contextlib.contextmanager
 def unusual_settings() -> Iterator[None]:
-    """Run with another default dtype and number of threads, with anomaly mode on, deterministic, warnings filtered.
+    """Run with unusual settings: another default dtype, several threads, anomaly mode, deterministic.
 
     >>> with unusual_settings():
     ...     torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads() == 1

@@ -73,7 +73,7 @@ def gradient_layout(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) 
 
 
 def gradient_form(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """Incoming gradients that are one tensor, or slices of one memory."""
+    """Pass incoming gradients that are one tensor, or slices of one storage."""
     found = [output for output in outputs if output is not None]
     alike = len(found) > 1 and all(is_strided(one) and _form(one) == _form(found[0]) for one in found)
     if alike:
@@ -84,7 +84,7 @@ def gradient_form(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) ->
 
 
 def gradient_scale(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
-    """The loss times a power of two, which changes no digit of any gradient."""
+    """Multiply the loss by a power of two, which changes no digit of any gradient."""
     found = [output for output in outputs if output is not None]
     for power in SCALES if found and all(torch.finfo(one.dtype).bits >= 32 for one in found) else ():
         yield Pick("gradient scale", "", f"2 to the power of {power}", 2.0**power)
@@ -119,7 +119,7 @@ def _the_same(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def ones(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The gradients of a loss that is the sum of the outputs."""
+    """Pass ones as incoming gradients, as for a loss that is the sum of the outputs."""
     return [torch.ones_like(one) for one in given]
 
 

@@ -48,7 +48,7 @@ Values = Mapping[int, torch.Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples mapped in one call. ``rows`` has the tensors of each; those not mapped are the same in all."""
+    """Samples mapped in one call. ``rows`` has the tensors of each; tensors that are not mapped are the same in all."""
 
     sample: SampleCall
     in_dims: InDims
@@ -58,7 +58,7 @@ class Batch:
 
     @property
     def whole(self) -> dict[int, torch.Tensor]:
-        """The tensors of the one call: the mapped ones stacked."""
+        """Stack the mapped tensors for one call."""
         mapped = {at: torch.stack([values[at] for values in self.rows], dim) for at, dim in self.in_dims.items()}
         return {**self.rows[0], **mapped}
 
@@ -71,7 +71,7 @@ class Batch:
     ) -> Any:
         """Run ``function`` under torch.vmap, with the tensors of one sample by position, and its part of ``extra``.
 
-        ``whole`` has other tensors than :attr:`whole`, such as leaves of a graph; ``extra`` is mapped along its first
+        ``whole`` replaces :attr:`whole`, for example by leaves of a graph; ``extra`` is mapped along its first
         dimension.
         """
         values = self.whole if whole is None else whole
@@ -90,9 +90,9 @@ class Batch:
 
 
 def batches(subject: Subject, world: World, few: bool = False, any_out_dims: bool = False) -> Iterator[Batch]:
-    """Make batches over different in_dims for every sample, without those for which the class raises.
+    """Make batches over different in_dims for every sample, except those for which the class raises.
 
-    A ``few`` in_dims, or many; with ``any_out_dims`` also if out_dims declare a mapped output as not mapped.
+    There are a ``few`` in_dims, or many; with ``any_out_dims`` also if out_dims declare a mapped output as not mapped.
 
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
@@ -135,14 +135,14 @@ def _tried(number: int, made: Batch, world: World) -> str:
 
 
 def given_whole(made: Batch) -> list[int]:
-    """The outputs of a batch that every sample gets with all samples in them, as if they were not mapped."""
+    """Return the outputs of a batch in which every sample receives all samples, as if tensors were not mapped."""
     found = made.map(partial(outputs, made.sample))
     pairs = zip(found, outputs(made.sample, made.rows[0]), strict=False)
     return [at for at, (one, row) in enumerate(pairs) if one.dim() == row.dim() + 2]
 
 
 def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples to make batches of.
+    """Return the samples to make batches of.
 
     Raises:
         NotApplicable: the class does not support torch.vmap, or no sample has a tensor.
@@ -175,7 +175,7 @@ def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batc
 
 
 def draws_numbers(sample: SampleCall) -> bool:
-    """Whether a call takes numbers from PyTorch's generator."""
+    """Whether a call draws from PyTorch's generator."""
     seeds.seed(0)
     before = torch.get_rng_state()
     outputs(sample, {})
@@ -198,7 +198,7 @@ def choices(sample: SampleCall) -> list[InDims]:
 
 
 def _changed(sample: SampleCall) -> set[int]:
-    """Tensors that the call changes in place; they must be mapped, since PyTorch cannot write a batch into others."""
+    """Return the tensors that the call changes in place: those that must be mapped, or PyTorch raises."""
     given = {at: tensor.clone() for at, tensor in tensors(sample).items()}
     apart(sample, given)
     return {at for at, tensor in given.items() if tensor._version}
@@ -230,7 +230,7 @@ def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tens
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compute something of a batch, and its expected value, sample by sample."""
+    """How to compute a result of a batch, and its expected value sample by sample."""
 
     batch: Batch
     compute: Callable[[Batch], Sequence[torch.Tensor]]
@@ -238,7 +238,7 @@ class Comparison:
     what: str
 
     def attempt(self) -> Sequence[torch.Tensor] | None:
-        """Compute; None if PyTorch's generated rule raises, and would be right if it lost nothing."""
+        """Compute the result of a batch; None if only the losses of PyTorch's generated rule make it raise."""
         try:
             return self.compute(self.batch)
         except Exception:
@@ -247,7 +247,7 @@ class Comparison:
             raise
 
     def judge(self, actual: Sequence[torch.Tensor]) -> None:
-        """Assert that the batch agrees with its samples, and say if only the generated rule is to blame."""
+        """Assert that the batch agrees with its samples; report whether only the generated rule is to blame."""
         try:
             expect_batch(actual, self.expected, self.what, self.batch.precision)
         except Deviation as deviation:

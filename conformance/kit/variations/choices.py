@@ -40,10 +40,9 @@ _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, t
 
 
 def other_choices(sample: SampleCall) -> list[SampleCall]:
-    """Vary options one at a time: flip a flag, swap a string or enum member. None with objects among the arguments, or
-    for a collective.
+    """Vary options one at a time: flip a flag, swap a string or enum member.
 
-    A flag of a collective may make it asynchronous.
+    There are none if arguments contain objects, or for a collective, which a flag may make asynchronous.
     """
     communicates = sample.subject.is_typed or sample.subject.gathers
     if communicates or not all(isinstance(value, _PLAIN) for value in sample.values):
@@ -61,10 +60,10 @@ def other_choices(sample: SampleCall) -> list[SampleCall]:
 
 
 def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, drawn: bool = False) -> bool:
-    """Whether a gradient at another choice can be expected to be the derivative, ``drawn`` if it draws, too.
+    """Whether a gradient can be expected to be the derivative at another choice, with ``drawn`` even if that draws.
 
-    Where results stay the same, the choice may be about the gradient alone, as that of a reversal is. Where no gradient
-    is left, or one for what forward does not follow, as in rounding, it is not meant to be one.
+    If results stay the same, the choice may concern only the gradient, as reversing it does. If there is no gradient
+    left, or forward does not follow it, as for rounding, it is not meant to be the derivative.
     """
     here, there = sample.run(), other.run()
     if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
@@ -85,15 +84,15 @@ def has_surrogate(sample: SampleCall, world: World) -> bool:
 
 
 def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:
-    """Whether results jump on a way along which they do not with the first choice, as those of a hard decision do.
+    """Whether results jump along a path on which they do not with the first choice, as hard decisions do.
 
-    A gradient there may be that of the soft one on purpose.
+    The gradient there may be that of the soft decision on purpose.
     """
     return _jumps(other, world) and not _jumps(sample, world)
 
 
 def _jumps(sample: SampleCall, world: World) -> bool:
-    """Whether results change as much over the smallest part of a long way as over a part of it."""
+    """Whether results change along a tiny part of a path about as much as along a large part."""
     values = {at: sample.values[at].detach() for at in sample.active if is_strided(sample.values[at])}
     steps = {at: FAR * direction(world, value, "far", at) for at, value in values.items()}
 
@@ -125,7 +124,7 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
 
 
 def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
-    """Whether an element has a gradient that forward does not follow at all."""
+    """Whether some element has a gradient although forward does not depend on it."""
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
         return False

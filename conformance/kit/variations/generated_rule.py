@@ -37,10 +37,10 @@ def with_plain_tuples(subject: Subject) -> Subject:
 
 
 def without_losses(subject: Subject) -> Subject | None:
-    """Return the subject with a subclass for which the generated rule loses nothing; None if it has its own rule.
+    """Return the subject with a subclass for which the generated rule loses nothing; None if it asks for none.
 
-    The subclass saves all tensors in one order for both directions, hands each method those that the class saved for
-    it, and gives zeros for the tangents that jvp leaves out.
+    The subclass saves all tensors in one order for both modes, passes each method those that the class saved for it,
+    and returns zeros for tangents that jvp omits.
     """
     function: Any = subject.function
     if function is None or not subject.generates_vmap:
@@ -72,7 +72,8 @@ def without_losses(subject: Subject) -> Subject | None:
 def without_nesting(subject: Subject) -> Subject:
     """Return the subject with a subclass that receives the values inside nested arguments one by one.
 
-    In the maps of jvp the generated rule has a place for each of these values, and one tangent for the whole argument.
+    When the generated rule maps tangents, it counts each of these values, but there is one tangent for the whole
+    argument.
     """
     function: Any = subject.function
 
@@ -96,10 +97,10 @@ def without_nesting(subject: Subject) -> Subject:
 
 
 def with_mapped_outputs(subject: Subject) -> Subject:
-    """The subject on a subclass each of whose outputs is made of every input, so that none is the same for all samples.
+    """Return the subject with a subclass in which every output depends on every input, so that all of them are mapped.
 
-    The generated rule adds up the gradients that each sample hands to an input that is not mapped. Whatever comes to
-    an output that is not mapped either is for the whole batch, and every sample hands it on.
+    The generated rule sums the gradients of all samples for an input that is not mapped. The gradient of an output that
+    is not mapped is for the whole batch, and is counted once per sample.
     """
     function: Any = subject.function
 
@@ -113,13 +114,13 @@ def with_mapped_outputs(subject: Subject) -> Subject:
 
 
 class _Flattening(torch.autograd.Function):
-    """Stands behind a class, so that an ``apply`` of its own comes before this one."""
+    """Comes after a class in its bases, so that the class's own ``apply`` runs before this one."""
 
     original: Callable[..., Any]
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Hand over a note of the arguments' nesting, then every value in them."""
+        """Pass on how arguments are nested, then every value inside them."""
         bound = signature(cls.original).bind(*args, **kwargs)
         bound.apply_defaults()
         leaves, structure = pytree.tree_flatten(bound.args)
@@ -130,22 +131,22 @@ class _Flattening(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Nesting:
-    """Return how arguments are nested, and how many values each has; None for one that is a value itself."""
+    """How arguments are nested, and how many values each contains; None for one that is a value itself."""
 
     structure: pytree.TreeSpec
     counts: tuple[int | None, ...]
 
     def built(self, leaves: Iterable[Any]) -> tuple[Any, ...]:
-        """The arguments made of these values."""
+        """Rebuild the arguments from these values."""
         return tuple(pytree.tree_unflatten(leaves, self.structure))
 
     def gathered(self, values: Sequence[Any], of_nested: Any) -> tuple[Any, ...]:
-        """One value for each argument, of those for this note and all leaves; ``of_nested`` for a nested argument."""
+        """Reduce values for this note and all leaves to one for each argument: ``of_nested`` for a nested one."""
         pairs = zip(self.built(values[1:]), self.counts, strict=True)
         return tuple(value if count is None else of_nested for value, count in pairs)
 
     def spread(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """One value for this note and each leaf, of those for the arguments, after which Nones may come."""
+        """Expand values for the arguments, possibly followed by Nones, to one for this note and each leaf."""
         pairs = zip(values, self.counts, strict=False)
         parts = [[value] if count is None else [None] * count for value, count in pairs]
         return (None, *chain.from_iterable(parts))
@@ -165,7 +166,7 @@ class _Around:
 
 
 class _Saves(_Around):
-    """Keeps what is saved, in place of saving it."""
+    """Records what is saved instead of saving it."""
 
     def __init__(self, ctx: Any) -> None:
         super().__init__(ctx, for_backward=(), for_forward=())
@@ -178,18 +179,18 @@ class _Saves(_Around):
 
 
 class _Saved(_Around):
-    """Has these tensors saved, under either name."""
+    """Returns these tensors as saved, under either name."""
 
     def __init__(self, ctx: Any, tensors: tuple[torch.Tensor | None, ...]) -> None:
         super().__init__(ctx, saved_tensors=tensors, saved_for_forward=tensors)
 
 
 class _Nested(_Around):
-    """Has one flag for each argument of apply."""
+    """Reduces needs_input_grad to one flag for each argument of apply."""
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """False for a nested argument."""
+        """One flag for each argument; False if it is nested."""
         ctx = vars(self)["_ctx"]
         flags: tuple[bool, ...] = ctx.conformance_nesting.gathered(ctx.needs_input_grad, of_nested=False)
         return flags

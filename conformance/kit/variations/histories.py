@@ -17,7 +17,7 @@ from conformance.kit.world import World
 
 
 def refused(sample: SampleCall) -> None:
-    """Call with tensors of other forms, and last with those that raise."""
+    """Call with tensors of other shapes, then again with those for which it raises."""
     cuts = [
         sample.having({at: cut(sample.values[at].detach()) for at in sample.active if sample.values[at].dim()})
         for cut in (lambda x: x[0], lambda x: x[None], lambda x: x[:1], lambda x: x[..., :1])
@@ -35,7 +35,7 @@ def _is_refused(sample: SampleCall) -> bool:
 
 
 def written(sample: SampleCall) -> None:
-    """Write to the results and gradients, as a caller may do with what it is given."""
+    """Modify the results and gradients of a call in place, as a caller may."""
     run = sample.run()
     gradients = run.gradients([torch.ones_like(output) for output in run.outputs])
     for tensor in (*run.tensors, *gradients):
@@ -52,7 +52,7 @@ def evaluation(sample: SampleCall) -> None:
 
 
 def resized_calls(sample: SampleCall) -> None:
-    """Call with every other size, the last dimensions and the largest sizes first, and once more without a gradient."""
+    """Call with every other size, last dimensions and largest sizes first, each with and without gradients."""
     for pick in reversed(list(size(sample, World()))):
         with suppress(Exception):
             made = pick.value(sample)
@@ -74,7 +74,7 @@ def in_inference_mode(sample: SampleCall) -> None:
 
 
 def in_bfloat16(sample: SampleCall) -> None:
-    """Call with numbers of three digits."""
+    """Call with bfloat16 inputs."""
     tensors = {at: value for at, value in enumerate(sample.values) if differentiable(value) and not value.is_complex()}
     sample.having({at: value.detach().bfloat16() for at, value in tensors.items()}).run()
 
@@ -92,6 +92,6 @@ HISTORIES: dict[str, Callable[[SampleCall], None]] = {
 
 
 def run_before(history: str, sample: SampleCall) -> None:
-    """Run a history, whatever raises in it."""
+    """Run a history, ignoring what it raises."""
     with suppress(Exception):
         HISTORIES[history](sample)

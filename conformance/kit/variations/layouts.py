@@ -31,7 +31,7 @@ def _sliced(value: torch.Tensor) -> torch.Tensor:
 
 
 def cut_out(value: torch.Tensor) -> torch.Tensor:
-    """The values contiguous, behind others in longer memory, as rows of a matrix are, or parts of what was joined.
+    """Copy values to the end of a longer buffer: contiguous with an offset, as rows and parts of a cat are.
 
     >>> cut_out(torch.zeros(2, 3)).is_contiguous(), cut_out(torch.zeros(2, 3)).storage_offset()
     (True, 3)
@@ -44,7 +44,7 @@ def cut_out(value: torch.Tensor) -> torch.Tensor:
 
 
 def channels_last(value: torch.Tensor) -> torch.Tensor:
-    """The values of images and volumes with the channels last in memory; other tensors as they are.
+    """Copy images and volumes into channels-last memory; other tensors unchanged.
 
     >>> channels_last(torch.zeros(1, 2, 3, 4)).is_contiguous(memory_format=torch.channels_last)
     True
@@ -87,7 +87,7 @@ class _Laid(torch.autograd.Function):
 
 
 def in_other_layout(value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
-    """A copy laid out otherwise through which a gradient goes back.
+    """Copy a tensor into another layout, so that gradients flow back.
 
     >>> in_other_layout(torch.zeros(2, 3), LAYOUTS["transposed in memory"]).stride()
     (1, 2)
@@ -103,7 +103,7 @@ def changes(sample: SampleCall, arrange: Arrange) -> bool:
 
 
 def _arranged(sample: SampleCall) -> list[int]:
-    """The places of the tensors that can be laid out otherwise: a module's own parameters stay as they are."""
+    """Return the positions of the tensors whose layout can be changed; a module's own parameters keep theirs."""
     return [at for at, value in enumerate(sample.values) if is_arrangeable(value) and at not in sample.of_modules]
 
 
@@ -113,14 +113,14 @@ def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def settled(sample: SampleCall, arrange: Arrange) -> SampleCall:
-    """The sample with the numbers that a layout leaves it: all rows of an expanded tensor are its first one."""
+    """Return the sample with the values that a layout leaves: an expanded tensor has its first row in all rows."""
     values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     arranged = {at: arrange(value) for at, value in values.items()}
     return sample.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
 
 
 def laid(sample: SampleCall, arrange: Arrange) -> Run:
-    """Call the subject in another layout with the values of a sample, which is :func:`settled`."""
+    """Call the subject in another layout; the values are those of a :func:`settled` sample."""
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
 
     def argument(at: int, value: Any) -> Any:
@@ -135,7 +135,7 @@ def laid(sample: SampleCall, arrange: Arrange) -> Run:
 
 
 def writes_into_shared(run: Run, arrange: Arrange) -> bool:
-    """Whether a call has changed an argument that a layout would expand: to write into such a one is not defined."""
+    """Whether a call modified an argument that a layout would expand: writing to expanded memory is undefined."""
     return any(
         shares_elements(arrange(value.detach())) and not same_values(value.detach(), run.values[at])
         for at, value in ((at, run.sample.values[at]) for at in _arranged(run.sample))
@@ -143,9 +143,9 @@ def writes_into_shared(run: Run, arrange: Arrange) -> bool:
 
 
 class MisreadMode(OperationMode):
-    """Notes the operations of PyTorch itself that give something else for expanded tensors than for contiguous ones.
+    """Records operations of PyTorch itself whose results differ between expanded and contiguous tensors.
 
-    PyTorch 2.13's median along a dimension is one, on the CPU: a Function made of it is not at fault.
+    PyTorch 2.13's median along a dimension is one, on the CPU: a Function that calls it is not at fault.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class MisreadMode(OperationMode):
         self.misread: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation, and once more with contiguous copies."""
+        """Call an operation, and again with contiguous copies."""
         given = args, kwargs or {}
         result = carry_out(function, *given)
         if _is_of_values_alone(function) and any(map(_is_expanded, pytree.tree_leaves(given))):
@@ -164,9 +164,9 @@ class MisreadMode(OperationMode):
 
 
 class MetaLayoutMode(OperationMode):
-    """Notes the operations of PyTorch itself whose results the meta device lays out otherwise.
+    """Records operations of PyTorch itself whose results have other strides on the meta device.
 
-    PyTorch 2.13's eigenvectors on the CPU lie along columns, and on the meta device along rows.
+    PyTorch 2.13 returns eigenvectors in column order on the CPU, and in row order on the meta device.
     """
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class MetaLayoutMode(OperationMode):
         self.at_odds: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation, and before that once more without memory."""
+        """Call an operation, and before that on the meta device."""
         there = self._strides_there(function, args, kwargs or {})
         result = carry_out(function, args, kwargs)
         if there is not None and there != _strides_of(result):
@@ -191,10 +191,10 @@ class MetaLayoutMode(OperationMode):
 
 
 class MixingMode(OperationMode):
-    """Notes the operations of PyTorch itself that take tensors on the meta device beside others, and give others.
+    """Records operations of PyTorch itself that accept meta tensors together with others, and return others.
 
-    PyTorch 2.13 multiplies a matrix on the CPU with one on the meta device, and the product is on the CPU. That is
-    noted of tensors from elsewhere alone: one that was made meanwhile could have been made on the right device.
+    PyTorch 2.13 multiplies a CPU matrix by a meta one, and returns a CPU tensor. Only tensors from outside count: one
+    made during the call could have been made on the right device.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class MixingMode(OperationMode):
         self._made: dict[int, torch.Tensor] = {}  # by identity; kept, so that no other object gets that of one
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation, and record the memory of its arguments and results."""
+        """Call an operation, and record which tensors were made during the call."""
         result = carry_out(function, args, kwargs)
         given, returned = (
             [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)] for tree in (args, result)
@@ -226,7 +226,7 @@ def _strides_of(tree: Any) -> list[tuple[int, ...] | None]:
 
 
 def telling_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """Return the strides that matter: those of dimensions with more than one element; None if there are none.
+    """Return the strides of dimensions with more than one element, the only ones that matter; None if there are none.
 
     >>> telling_strides(torch.zeros(2, 1, 3)), telling_strides(torch.zeros(0, 3))
     ((3, 1), None)
@@ -237,7 +237,9 @@ def telling_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _is_of_values_alone(function: Any) -> bool:
-    """Whether what an operation of PyTorch's own returns is made of the values it is given, and of no memory."""
+    """Whether an operation of PyTorch itself returns only what its values determine: no view, no random or empty
+    memory.
+    """
     aliases = any(returned.alias_info for returned in function._schema.returns)
     drawn = torch.Tag.nondeterministic_seeded in function.tags
     return function.namespace == "aten" and not (aliases or drawn or "empty" in function._opname)
@@ -248,7 +250,7 @@ def _is_expanded(value: Any) -> bool:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether the floating-point results agree; which of several equal numbers is the largest may follow the layout."""
+    """Whether floating-point results agree; the index of one of several equal maxima may depend on the layout."""
     pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
     return all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs if differentiable(a))
 
@@ -267,6 +269,6 @@ def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:
 
 
 def in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of a tensor from its first element on, in its shape."""
+    """Read a tensor's memory in order from its first element, in its shape."""
     strides = torch.empty(tensor.shape, device="meta").stride()
     return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())

@@ -17,7 +17,7 @@ from conformance.kit.traits import ORDERED, Trait, missing_traits, traits
 
 
 def meant(sample: SampleCall, candidates: Mapping[int, torch.Tensor | Sequence[torch.Tensor]]) -> SampleCall | None:
-    """The sample with other tensors in some places, if it means the same with them; None if not.
+    """Return the sample with other tensors in some places if its meaning stays the same, otherwise None.
 
     Args:
         sample: what is derived from.
@@ -38,7 +38,7 @@ def meant(sample: SampleCall, candidates: Mapping[int, torch.Tensor | Sequence[t
 
 
 def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
-    """Whether the tensor in one place keeps its traits, and adds up to, or ends at, a size that it did before."""
+    """Whether the tensor in one place keeps its traits, and still sums to, or ends at, the size of a dimension."""
     before, after = sample.values[at], other.values[at]
     missing = missing_traits(before.detach(), after.detach(), constant=at not in sample.active)
     if not _is_row_of_whole(before):
@@ -53,7 +53,7 @@ def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
 
 
 def _is_whole(sample: SampleCall, other: SampleCall) -> bool:
-    """Whether what several values mean together stays: lengths in a list, and indices that name each row once."""
+    """Whether the joint meaning of several values is kept: lengths in a list, and indices that name each row once."""
     for _, group in groupby(range(len(sample.values)), key=lambda at: sample.arguments_of[at]):
         places = [at for at in group if type(sample.values[at]) is int and at not in sample.top]
         total = sum(sample.values[at] for at in places)
@@ -74,13 +74,13 @@ def _is_row_of_whole(value: object) -> bool:
 
 
 def _is_size_kept(sample: SampleCall, other: SampleCall, before: int, after: int) -> bool:
-    """Whether a number that was the size of some dimension is the size of that dimension now."""
+    """Whether a number that was the size of some dimension is still the size of that dimension."""
     places = _sizes(sample).get(before, [])
     return any(other.values[at].shape[dim] == after for at, dim in places)
 
 
 def _sizes(sample: SampleCall) -> dict[int, list[tuple[int, int]]]:
-    """The sizes of what is differentiated, each with its places and dimensions."""
+    """Return the sizes of all differentiated tensors, each with its places and dimensions."""
     found: dict[int, list[tuple[int, int]]] = {}
     for at in sample.active:
         for dim, size in enumerate(sample.values[at].shape):

@@ -19,7 +19,7 @@ SEEDS = range(20)
 
 
 def batches_of_the_same(subject: Subject, world: World) -> Iterator[Batch]:
-    """For every sample whose result follows the seed, batches that hold it several times."""
+    """Yield batches that hold a sample several times, for every sample whose result depends on the seed."""
     for sample in batched_samples(subject, world):
         if draws_numbers(sample) and _follows_the_seed(sample):
             every = choices(sample)
@@ -28,13 +28,13 @@ def batches_of_the_same(subject: Subject, world: World) -> Iterator[Batch]:
 
 
 def _follows_the_seed(sample: SampleCall) -> bool:
-    """Whether two calls mostly differ: a number that is dropped once in a thousand calls shows nothing."""
+    """Whether calls with different seeds mostly differ: dropping one number in a thousand shows nothing."""
     calls = [outputs(sample, {}, seed) for seed in SEEDS]
     return 2 * sum(not same_results(one, other) for one, other in pairwise(calls)) >= len(SEEDS)
 
 
 def same_results(one: Tensors, other: Tensors) -> bool:
-    """Whether two calls gave the same, but for rounding."""
+    """Whether two calls returned the same results, up to rounding."""
     return len(one) == len(other) and all(map(_close, one, other))
 
 

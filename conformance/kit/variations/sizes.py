@@ -80,7 +80,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
 
 
 def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
-    """Each input by itself two longer, along each dimension in which another input of its form is as long."""
+    """Lengthen each input by itself by two, along each dimension that another input shares."""
     if not is_plain(sample):
         return
     tensors: dict[int, torch.Tensor] = {at: sample.values[at].detach() for at in sample.active}
@@ -95,7 +95,7 @@ def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
 
 
 def is_plain(sample: SampleCall) -> bool:
-    """Whether every tensor is differentiated and strided, or a single fraction: what else there is may follow sizes."""
+    """Whether every tensor is differentiated and strided, or a scalar: all others may depend on sizes."""
     tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     others = [tensors[at] for at in tensors if at not in sample.active]
     has_others = any(value.dim() or not value.is_floating_point() for value in others)
@@ -103,14 +103,14 @@ def is_plain(sample: SampleCall) -> bool:
 
 
 def holds_no_object(sample: SampleCall) -> bool:
-    """Whether every value is a tensor, a number, a word or nothing: an object may remember what it was called with."""
+    """Whether every value is a tensor, number, string or None: an object may have state."""
     return not any(is_tied(value, set()) for value in sample.values)
 
 
 def is_read(sample: SampleCall, other: SampleCall) -> bool:
-    """Whether the results at another size depend on what was added there to a sample.
+    """Whether the results at another size depend on the elements that were added to a sample.
 
-    Where they do not, the dimension has a meaning, such as real and imaginary part, and more of it has none.
+    If they do not, the dimension has a fixed meaning, such as real and imaginary part, and further elements have none.
     """
     made = {at: _moved_beyond(sample.values[at], other.values[at]) for at in sample.active}
     pairs = zip(other.run().outputs, other.having(made).run().outputs, strict=True)
@@ -118,7 +118,7 @@ def is_read(sample: SampleCall, other: SampleCall) -> bool:
 
 
 def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
-    """What lies beyond the sizes of a smaller tensor moved halfway to its last, so that bounds and order stay."""
+    """Move the elements beyond a smaller tensor's sizes halfway to the last one, which keeps bounds and order."""
     moved = large.detach().clone()
     for dim, size in enumerate(small.shape):
         beyond = moved.narrow(dim, size, max(0, moved.shape[dim] - size))
@@ -127,13 +127,13 @@ def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
 
 
 def is_tied(value: Any, sizes: set[int]) -> bool:
-    """Whether a value may have to follow the sizes: a whole number that is equal to one, or an object."""
+    """Whether a value may have to match the sizes: an integer equal to one, or an object."""
     plain = isinstance(value, (torch.Tensor, bool, int, float, str, torch.dtype)) or value is None
     return not plain or (isinstance(value, int) and value in sizes)
 
 
 def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
-    """Another size in place of one, wherever a tensor has it; a symmetric matrix stays one, to the last bit."""
+    """Replace a size wherever a tensor has it; a symmetric matrix stays symmetric, to the last bit."""
     made = value
     for dim, size in enumerate(value.shape):
         if size == old:
@@ -143,7 +143,7 @@ def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
 
 
 def stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """Longer by interpolation, so that signs, bounds and order stay; a single one is followed by smaller ones.
+    """Lengthen a tensor by interpolation, which keeps signs, bounds and order; halves follow a single element.
 
     >>> stretched(torch.tensor([1.0, 3.0]), 0, 3)
     tensor([1., 2., 3.])

@@ -34,7 +34,7 @@ def outputs(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0
 
 
 def apart(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
-    """Call the subject with these very tensors; give all tensors of the result, in order."""
+    """Call the subject with exactly these tensors; return all tensors of the result, in order."""
     values = [given.get(at, value) for at, value in enumerate(sample.values)]
     seeds.seed(seed, sample.holders)
     result = sample.subject(*pytree.tree_unflatten(values, sample.structure))
@@ -52,12 +52,12 @@ def tangents(sample: SampleCall, direction: Direction) -> Tensors:
 
 
 def tensors(sample: SampleCall) -> dict[int, torch.Tensor]:
-    """The sample's tensors, detached, by position."""
+    """Return the sample's tensors by position, detached."""
     return {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
 
 
 def vjp(sample: SampleCall, world: World) -> SampleCall:
-    """The call ``(x, g) -> g Df(x)``: the gradients of a sample's inputs, made of them and of the incoming ones.
+    """Return the call ``(x, g) -> g Df(x)``: a sample's gradients as a function of its inputs and incoming gradients.
 
     The incoming gradients of many outputs are joined into one input.
 
@@ -93,7 +93,7 @@ def vjp(sample: SampleCall, world: World) -> SampleCall:
 def _gradients(
     sample: SampleCall, places: tuple[int, ...], shapes: Sequence[torch.Size] | None, *given: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """The gradients of a sample's inputs, with their graph; the incoming ones are joined if their shapes are given."""
+    """Compute the gradients of a sample's inputs with a graph; incoming ones are joined if ``shapes`` is given."""
     count = len(sample.active)
     given = tuple(one if one.requires_grad else one.detach().requires_grad_() for one in given)
     at_place = dict(zip(sample.active, given, strict=False))
@@ -116,7 +116,7 @@ def _gradients(
 
 
 class _Joined(torch.autograd.Function):
-    """The first tensor, which leads back to the others too: what is cut off from them has a derivative of zero."""
+    """Returns the first tensor and connects the others to its graph: one that was cut off has a derivative of zero."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:

@@ -36,7 +36,7 @@ OWN = "its spec defines the gradient, and has clauses for it"
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
+    """A value that is farther from the expected one, relative to its size, than the tolerance allows."""
 
     what: str
     actual: torch.Tensor
@@ -89,10 +89,9 @@ def without_rows(sample: SampleCall, world: World, count: int | None = None) -> 
 
 
 def longer(sample: SampleCall, world: World) -> SampleCall | None:
-    """Return the sample with every tensor twice, along its first dimension; None if one has no dimension or no rows on
-    any rank.
+    """Return the sample with every tensor twice as long in the first dimension; None if that is impossible.
 
-    Rows of a rank that has none stay as many, and its call is the one that the others no longer make.
+    A tensor may have no dimension, or no rank any rows. A rank without rows makes the same call as before.
     """
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     has_rows = all(value.dim() and is_strided(value) for value in tensors.values())
@@ -106,7 +105,7 @@ def longer(sample: SampleCall, world: World) -> SampleCall | None:
 
 
 def _twice(value: torch.Tensor, beyond: int) -> list[torch.Tensor]:
-    """Ways to make a tensor twice as long, which leave it more and more of what it may mean.
+    """List ways to make a tensor twice as long, each keeping more of its possible meaning.
 
     Args:
         value: the tensor.
@@ -129,10 +128,9 @@ def _has_fractions(value: torch.Tensor) -> bool:
 
 
 def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
-    """Return the sample with its numbers changed a little, if equal ones may hide a mistake; None if they are not
-    equal.
+    """Return the sample with slightly changed numbers, if equal ones may hide a mistake; None if none are equal.
 
-    Two inputs with the same numbers can be taken for one another, and at ones any power is right.
+    Swapping two equal inputs changes nothing, and all powers agree at one.
     """
     tensors = [sample.values[at].detach() for at in sample.active]
     plain = [value for value in tensors if is_strided(value)]
@@ -145,9 +143,9 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
 
 
 def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
-    """Return the sample with a given number at the largest gradient of one input; None if it has no such place.
+    """Return the sample with a given number at the largest gradient of one input; None if there is no such place.
 
-    A symmetric matrix stays one: it has the number in two places. A positive definite one has it where it stays so.
+    A symmetric matrix stays symmetric: it has the number in two places. A positive definite one must stay definite.
     """
     value = sample.values[at].detach()
     if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient):
@@ -162,7 +160,7 @@ def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, numb
 
 
 def steady(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples to derive others from: those that give the same at every call.
+    """Return the samples to derive others from: those whose result is the same in every call.
 
     Raises:
         NotApplicable: none does, or the spec has its own clauses for the gradient.
@@ -190,17 +188,16 @@ def draws(sample: SampleCall, world: World) -> bool:
 
 
 def draws_by_any_seed(sample: SampleCall, world: World) -> bool:
-    """Tell whether a call draws random numbers on any rank, even from its own seed: another dtype or layout draws
-    others."""
+    """Tell whether a call draws random numbers on any rank, even from its own seed: those differ in other dtypes."""
     with DrawingMode() as mode:
         world.try_call(sample.run)
     return any(world.exchange(bool(mode.drew)))
 
 
 def is_stable(sample: SampleCall, world: World) -> bool | None:
-    """Tell whether steps as long as those of the differences leave the gradients nearly unchanged; None if not.
+    """Tell whether gradients hardly change over steps as long as those of the differences; None if they do change.
 
-    Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
+    Among many elements some are so close to a kink, such as a tie in a sort, that differences are meaningless.
     """
     run = sample.run()
     cotangents = run.cotangents(world)
@@ -211,7 +208,7 @@ def is_stable(sample: SampleCall, world: World) -> bool | None:
 
 
 def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Found | None]) -> Found | None:
-    """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
+    """Return what ``look`` finds wrong at the sample, if it also finds something wrong near it, on any rank.
 
     At a jump, rounding may change a result, but not at every point.
     """
@@ -230,14 +227,14 @@ def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Fo
 
 
 def same_outputs(one: Run, other: Run, world: World) -> bool:
-    """Whether two calls gave as many outputs to differentiate, of the same shapes; on all ranks."""
+    """Whether two calls returned as many differentiable outputs with the same shapes, on all ranks."""
     shapes = [[list(output.shape) for output in run.outputs] for run in (one, other)]
     fine = bool(one.outputs) and one.places == other.places and shapes[0] == shapes[1]
     return all(world.exchange(fine))
 
 
 def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
-    """The largest relative difference between tensors and the expected ones, and which tensor has it."""
+    """Return the largest relative difference between tensors and the expected ones, and the index of that tensor."""
     largest = max([scale, *(size_of(tensor) for tensor in right)])
     gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
     worst = max(range(len(gaps)), key=lambda at: gaps[at])

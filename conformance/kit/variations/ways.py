@@ -17,14 +17,14 @@ from conformance.kit.world import World
 
 
 def by_way_of(sample: SampleCall, way: Callable[..., Any]) -> SampleCall:
-    """The sample's call made as ``way(call, *args)``."""
+    """Make the sample's call as ``way(call, *args)``."""
     call = sample.subject
     through = replace(call, call=lambda target, *args: way(call, *args), result=None, dim=0)
     return replace(sample, subject=through)
 
 
 def under(sample: SampleCall, mode: Callable[[], AbstractContextManager[Any]]) -> SampleCall:
-    """The sample's call made under a mode. Its arguments are made outside, as a module's parameters are."""
+    """Make the sample's call under a mode. Its arguments are created outside the mode, as a module's parameters are."""
 
     def way(call: Callable[..., Any], *args: Any) -> Any:
         with mode():
@@ -34,14 +34,14 @@ def under(sample: SampleCall, mode: Callable[[], AbstractContextManager[Any]]) -
 
 
 def works_in_place(sample: SampleCall, world: World) -> bool:
-    """Whether a call changes its arguments on some rank: run again, it would start from what it left."""
+    """Whether a call changes its arguments on some rank, so that a second call would start from other values."""
     pairs = zip(sample.values, sample.run().values, strict=True)
     changed = any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
     return any(world.exchange(changed))
 
 
 def need_repeatable(sample: SampleCall, world: World) -> None:
-    """End the test as not applicable unless a call can be made again as it was.
+    """End the test as not applicable unless the call can be repeated.
 
     Raises:
         NotApplicable: it works in place, or draws from a generator that its caller holds.

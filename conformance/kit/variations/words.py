@@ -19,7 +19,7 @@ BLOCK = 8
 
 
 def words_compared(target: object) -> list[tuple[str, tuple[str, ...]]]:
-    """The words that a class or function compares with, each group with the name of what is compared.
+    """List the strings that a class or function compares with, each group with the name of what is compared.
 
     Keys of a dict count as a group without a name.
 
@@ -30,7 +30,7 @@ def words_compared(target: object) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def members_named(target: object) -> frozenset[str]:
-    """The names of attributes, among them members of enumerations, in the source of a class or function.
+    """List the names of attributes in the source of a class or function, enum members among them.
 
     >>> "id" in members_named(_called)
     True
@@ -39,7 +39,7 @@ def members_named(target: object) -> frozenset[str]:
 
 
 def numbers_named(target: object) -> tuple[int, ...]:
-    """The whole numbers from 8 on in the source of a class or function, such as the size of a block.
+    """List the integers from 8 on in the source of a class or function, such as the size of a block.
 
     >>> numbers_named(print)
     ()
