@@ -1,4 +1,4 @@
-"""Gathers with a gradient summed over ranks, each in a way of its own; nothing may accuse them."""
+"""Correct gathers with a gradient summed over ranks, in many styles: none of them may be accused."""
 
 from __future__ import annotations
 

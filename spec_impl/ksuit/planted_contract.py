@@ -1,4 +1,4 @@
-"""Gathers that give the right sums and break the contract that every Function shares."""
+"""Planted bugs: gathers whose sums are correct, but which break the contract that every Function shares."""
 
 from __future__ import annotations
 

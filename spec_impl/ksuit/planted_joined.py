@@ -1,4 +1,4 @@
-"""Bugs of gathers that give one tensor, which show in the layout of its gradient alone."""
+"""Planted bugs: gathers that return one tensor, and ignore the strides of its gradient."""
 
 from __future__ import annotations
 

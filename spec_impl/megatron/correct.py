@@ -1,4 +1,4 @@
-"""Right implementations of MakeViewlessTensor in other styles."""
+"""Correct implementations of MakeViewlessTensor in other styles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in implementations of MakeViewlessTensor and of its helper."""
+"""Planted bugs in implementations of MakeViewlessTensor and of its helper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NestedIOFunction built in other ways than the reference."""
+"""Correct implementations of NestedIOFunction that differ from the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in implementations of NestedIOFunction: the reference with one member made wrong."""
+"""Planted bugs of NestedIOFunction: the reference with one member changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in what NestedIOFunction offers beside forward and backward: the reference with one member made wrong."""
+"""Planted bugs in NestedIOFunction's members other than forward and backward: the reference with one changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in implementations of GradFactor."""
+"""Planted bugs in implementations of GradFactor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers that join, with the gradient of this rank's own loss, each in a way of its own; nothing may accuse them."""
+"""Correct gathers that join, with the gradient of this rank's own loss, in many styles: none may be accused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: gathers that join wrongly, or that go wrong with ranks that do not agree."""
+"""Planted bugs: gathers that join wrongly, or that fail if ranks disagree."""
 
 from __future__ import annotations
 

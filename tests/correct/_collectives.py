@@ -1,4 +1,4 @@
-"""The steps that correct collectives are made of, each in a process group."""
+"""Building blocks of correct collectives."""
 
 from __future__ import annotations
 

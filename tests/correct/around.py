@@ -1,4 +1,4 @@
-"""Correct Functions that `call=` uses together with others which cannot do as much."""
+"""Correct Functions that ``call=`` combines with others, which have limits of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that take memory as it comes, and write to all of it before they read."""
+"""Correct Functions that use uninitialized memory, and write to all of it before they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions with flags and words of which one value is another matter: refused, random, no derivative."""
+"""Correct Functions with flags and strings, one value of which is refused, random or without a derivative."""
 
 from __future__ import annotations
 

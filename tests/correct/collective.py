@@ -1,4 +1,4 @@
-"""Collectives of every common signature, each in a style of its own; nothing may accuse them."""
+"""Correct collectives of every common signature, in many styles: none of them may be accused."""
 
 from __future__ import annotations
 

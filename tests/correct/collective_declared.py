@@ -1,4 +1,4 @@
-"""Collectives whose gradients are no derivatives, as the formulas beside them say; nothing may accuse them."""
+"""Correct collectives whose gradients are declared by a formula instead of being derivatives."""
 
 from __future__ import annotations
 

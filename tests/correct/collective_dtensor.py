@@ -1,4 +1,4 @@
-"""A collective by DTensor: what ``redistribute`` moves."""
+"""Correct collectives by DTensor's ``redistribute``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives that declare their types in the ``spmd_typecheck`` of spmd_types, and name none besides."""
+"""Correct collectives that declare their types only in the ``spmd_typecheck`` of spmd_types."""
 
 from __future__ import annotations
 

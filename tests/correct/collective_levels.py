@@ -1,4 +1,4 @@
-"""Collectives in several steps: over parts of the group first, or begun by one Function and ended by another."""
+"""Correct collectives in several steps: over subgroups first, or started by one Function and finished by another."""
 
 from __future__ import annotations
 

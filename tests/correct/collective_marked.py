@@ -1,4 +1,4 @@
-"""Collectives whose results have a gradient on some ranks, and none on others."""
+"""Correct collectives whose results are differentiable on some ranks only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives between two ranks: rings, pairs, and what one rank hands to all others in their own memory."""
+"""Correct collectives between pairs of ranks, in rings, and in place."""
 
 from __future__ import annotations
 

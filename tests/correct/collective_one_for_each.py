@@ -1,4 +1,4 @@
-"""Collectives whose samples fit one number of ranks alone: what they hold or are told is one for each rank."""
+"""Correct collectives whose arguments have one entry for each rank, so that samples fit one world size only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives whose inputs draw other numbers on every rank, in tensors of one shape."""
+"""Correct collectives whose inputs have the same shape and different values on every rank."""
 
 from __future__ import annotations
 

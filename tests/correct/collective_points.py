@@ -1,4 +1,4 @@
-"""Collectives at points where a mistake of differences shows: on a kink, without dimensions."""
+"""Correct collectives at points that are hard for differences: kinks, ties and scalars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives in which one rank does more than the others."""
+"""Correct collectives in which one rank does more than the others."""
 
 from __future__ import annotations
 

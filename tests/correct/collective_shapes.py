@@ -1,4 +1,4 @@
-"""Collectives whose arguments or results have another shape on every rank."""
+"""Correct collectives whose arguments or results differ in shape between ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives whose samples are made for as many ranks as there are, and mean nothing in a smaller group."""
+"""Correct collectives whose samples depend on the world size, and have no meaning in a smaller group."""
 
 from __future__ import annotations
 

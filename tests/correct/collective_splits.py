@@ -1,4 +1,4 @@
-"""Collectives that deal rows out by numbers made for each rank, where one rank has none of its own."""
+"""Correct collectives that split rows by counts for each rank, of which one rank has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives with a jvp: tangents that move between the ranks as values do; nothing may accuse them."""
+"""Correct collectives with a jvp: tangents are communicated as values are."""
 
 from __future__ import annotations
 

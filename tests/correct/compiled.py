@@ -1,4 +1,4 @@
-"""Functions that are right under torch.compile, in ways that might be taken for wrong."""
+"""Functions that are correct under torch.compile, in ways that look wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions one of whose dimensions has a meaning, or whose dimensions are all alike."""
+"""Correct Functions with dimensions that have a fixed meaning, or that are all of the same size."""
 
 from __future__ import annotations
 

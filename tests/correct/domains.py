@@ -1,4 +1,4 @@
-"""Correct Functions that refuse what lies outside their domain, with samples inside it, close to its edge and on it."""
+"""Correct Functions that refuse inputs outside their domain, with samples inside it, near its edge and on it."""
 
 from __future__ import annotations
 

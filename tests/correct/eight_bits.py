@@ -1,4 +1,4 @@
-"""Functions with tensors of eight-bit floats, in which PyTorch stores numbers and computes nothing."""
+"""Correct Functions with eight-bit floats, in which PyTorch stores numbers but does not compute."""
 
 from __future__ import annotations
 

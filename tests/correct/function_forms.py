@@ -1,4 +1,4 @@
-"""Correct Functions in all the ways one can be written."""
+"""Correct Functions in all forms in which one can be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that draw random numbers from a generator that they are given."""
+"""Correct Functions that draw random numbers from a generator among their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right ways to write ``jvp``, in several styles."""
+"""Correct ways to write ``jvp``."""
 
 from __future__ import annotations
 

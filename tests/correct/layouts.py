@@ -1,4 +1,4 @@
-"""Correct Functions that an expanded input brings to their limits: ties, singular matrices, writing in place."""
+"""Correct Functions for which expanded inputs are a limit: ties, singular matrices, writing in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct kernels of half precision alone: what judges their gradients takes no wider dtype."""
+"""Correct kernels that accept only half precision, so that their gradients cannot be judged in a wider dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions of matrices: what PyTorch's own operations do to them is not their fault."""
+"""Correct Functions of matrices that inherit quirks of PyTorch's own operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions whose arguments have a meaning that other numbers of the same shape need not have."""
+"""Correct Functions that rely on the meaning of an argument: a permutation, sorted numbers, a one-hot mask."""
 
 from __future__ import annotations
 

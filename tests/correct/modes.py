@@ -1,4 +1,4 @@
-"""Correct Functions that do what looks suspicious: copies of their own, None for gradients, caches, constants."""
+"""Correct Functions that do what looks suspicious: saved copies, None for gradients, settings changed and restored."""
 
 from __future__ import annotations
 

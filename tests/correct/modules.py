@@ -1,4 +1,4 @@
-"""Functions that are given a module, and parameters of that very module beside it."""
+"""Correct Functions that take a module, and often parameters of that module as further arguments."""
 
 from __future__ import annotations
 

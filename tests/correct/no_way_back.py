@@ -1,4 +1,4 @@
-"""Correct Functions no gradient comes out of, or not for every tensor, and that mean it."""
+"""Correct Functions that return no gradient on purpose, or not for every tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions whose gradient is not finite at a zero, where they have no derivative."""
+"""Correct Functions whose gradient is not finite where they have no derivative, or whose numbers overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that work on halves of a row, or on pairs in it: they are made for rows of an even length."""
+"""Correct Functions that work on halves of a row, or on pairs in it: rows must have an even length."""
 
 from __future__ import annotations
 

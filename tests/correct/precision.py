@@ -1,4 +1,4 @@
-"""Correct Functions that numbers make hard to judge: solvers, one dtype alone, gradients drawn at random."""
+"""Correct Functions whose gradients are hard to judge: solvers, kernels of one dtype, random gradients."""
 
 from __future__ import annotations
 

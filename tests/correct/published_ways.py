@@ -1,4 +1,4 @@
-"""Ways that published Functions have and that are right: each was accused once."""
+"""Correct Functions in the style of published ones, each of which was once accused."""
 
 from __future__ import annotations
 

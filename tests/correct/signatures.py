@@ -1,4 +1,4 @@
-"""Correct classes whose arguments stand in another order, or which a plain callable makes anew at each call."""
+"""Correct classes whose arguments are in another order, or that are defined anew in each call."""
 
 from __future__ import annotations
 

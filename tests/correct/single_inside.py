@@ -1,4 +1,4 @@
-"""Correct Functions that work in a coarser precision inside than their inputs have."""
+"""Correct Functions that compute in a lower precision than their inputs have."""
 
 from __future__ import annotations
 

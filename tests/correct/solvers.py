@@ -1,4 +1,4 @@
-"""Functions that solve for their result, which may be a hard problem for some matrices."""
+"""Correct Functions that solve an equation, which may be ill-conditioned."""
 
 from __future__ import annotations
 

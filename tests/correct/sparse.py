@@ -1,4 +1,4 @@
-"""Correct Functions that take or give sparse tensors."""
+"""Correct Functions that take or return sparse tensors."""
 
 from __future__ import annotations
 

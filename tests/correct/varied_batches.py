@@ -1,4 +1,4 @@
-"""Correct vmap rules: for batches of any size, for other flags and dimensions, or for some of them alone."""
+"""Correct vmap rules: for batches of any size, and some that refuse certain sizes, flags or dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that write where they may, and hand out what is theirs: marked, copied, or asked for."""
+"""Correct Functions that modify and return only what they may: what is marked, copied or passed for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that keep something from call to call: workspaces, tables, counts, what was seen in evaluation."""
+"""Correct Functions with state between calls: workspaces, tables, counters, caches."""
 
 from __future__ import annotations
 

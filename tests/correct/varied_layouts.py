@@ -1,4 +1,4 @@
-"""Correct Functions that look how each tensor lies, which two share memory, or of which dtype one of them is."""
+"""Correct Functions that depend on strides, shared memory or dtypes of single arguments."""
 
 from __future__ import annotations
 

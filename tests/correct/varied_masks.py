@@ -1,4 +1,4 @@
-"""Correct Functions with masks, permutations and indices that have to stay what they are."""
+"""Correct Functions with masks, permutations and indices whose meaning must be kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions whose numbers have a meaning: an index to leave out, a count that divides, bounds, bits."""
+"""Correct Functions whose numbers have a meaning: an index to ignore, a divisor, bounds, bits."""
 
 from __future__ import annotations
 

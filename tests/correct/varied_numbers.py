@@ -1,4 +1,4 @@
-"""Correct Functions with numbers, constant tensors, masks and indices of which not every other one is meant."""
+"""Correct Functions with numbers, constants and masks for which not every other value is allowed."""
 
 from __future__ import annotations
 

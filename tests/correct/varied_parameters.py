@@ -1,4 +1,4 @@
-"""Correct Functions that ask what kind of tensor they are given, or what its owner wrote on it."""
+"""Correct Functions that depend on whether weights are a parameter, or on attributes set by their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions whose backward leaves work out: for outputs that nobody uses, for inputs that need no gradient."""
+"""Correct Functions whose backward skips work: for unused outputs, and for inputs that need no gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that draw random numbers, with the gradient of what was drawn."""
+"""Correct Functions that draw random numbers, and differentiate with these numbers fixed."""
 
 from __future__ import annotations
 

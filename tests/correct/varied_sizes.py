@@ -1,4 +1,4 @@
-"""Correct Functions of any size, and those that refuse some sizes or for which a size has a meaning."""
+"""Correct Functions of any size, and some that refuse certain sizes or give a size a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions with a kink where two numbers are equal: the gradient of either side, or anything between."""
+"""Correct Functions with a kink where two numbers are equal: either one-sided gradient is right, or one between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that go several ways: by flag, size, layout, and by what is asked of them."""
+"""Correct Functions that branch on a flag, on sizes, on layouts, and on which gradients are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions that are differentiated again, or in forward mode, or say that they cannot be."""
+"""Correct Functions that are differentiated twice or in forward mode, or refuse it."""
 
 from __future__ import annotations
 

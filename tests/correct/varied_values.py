@@ -1,4 +1,4 @@
-"""Correct Functions in which some values have a meaning, or of which gradients are not finite unless one takes care."""
+"""Correct Functions in which some values have a meaning, or need care to keep gradients finite."""
 
 from __future__ import annotations
 

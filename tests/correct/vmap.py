@@ -1,4 +1,4 @@
-"""Right ways to support ``torch.vmap``: rules written by hand, rules asked for, and none."""
+"""Correct ways to support ``torch.vmap``: rules written by hand, generated rules, and none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right Functions that ask for the generated rule, and meet what that rule does not do for them."""
+"""Correct Functions that ask for the generated rule, and run into its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct Functions about a zero: kinks, branches, jumps and steep places, where a gradient is a choice."""
+"""Correct Functions around zero: kinks, branches, jumps and infinite slopes, where the gradient is a convention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to make PyTorch's engine misbehave: each wraps one of the places where it meets a Function's methods."""
+"""Wrap the places where PyTorch's engine calls the methods of a Function, to make it misbehave."""
 
 from __future__ import annotations
 

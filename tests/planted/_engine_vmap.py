@@ -1,4 +1,4 @@
-"""Ways to make PyTorch's vmap misbehave: each wraps a place where it meets a Function's rule."""
+"""Wrap the places where PyTorch's vmap calls the rule of a Function, to make it misbehave."""
 
 from __future__ import annotations
 

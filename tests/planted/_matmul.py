@@ -1,4 +1,4 @@
-"""A Function that is correct; bugs of backward are made of it by changing one thing."""
+"""A correct Function from which bugs of backward derive, changing one member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The square of a tensor, correct: what bugs of one input derive from and change one thing of."""
+"""Correct Functions of one input from which bugs derive, changing one member."""
 
 from torch.autograd import Function
 

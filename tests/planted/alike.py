@@ -1,4 +1,4 @@
-"""Bugs of backward that do not show at samples whose numbers are alike."""
+"""Bugs of backward that do not show if the numbers of a sample are equal."""
 
 from __future__ import annotations
 

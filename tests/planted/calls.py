@@ -1,4 +1,4 @@
-"""Bugs by which one call of a Function knows of another."""
+"""Bugs that let one call of a Function affect another."""
 
 from __future__ import annotations
 

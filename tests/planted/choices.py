@@ -1,4 +1,4 @@
-"""Bugs that show if a flag, a word or a member of an enumeration is another one than in the sample."""
+"""Bugs that show with another flag, string or enum member than in the sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: collectives that do not bear how they are called: layouts, data, results unused, one rank."""
+"""Planted bugs: collectives that fail with certain layouts, values, unused results or one rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: collectives that are right until they are compiled."""
+"""Planted bugs: collectives that are correct until they are compiled."""
 
 from __future__ import annotations
 

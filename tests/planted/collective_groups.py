@@ -1,4 +1,4 @@
-"""Planted bugs: collectives that are right in the group of all ranks alone."""
+"""Planted bugs: collectives that are correct only in the group of all ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: collectives whose ``spmd_typecheck`` says what they do not keep."""
+"""Planted bugs: collectives whose ``spmd_typecheck`` declares the wrong types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in implementations of Collective: in the second of two levels."""
+"""Planted bugs: collectives that are wrong in the second of two levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: collectives that send the storage of a tensor, wherever the tensor begins in it."""
+"""Planted bugs: collectives that send a tensor's storage from its beginning, ignoring the tensor's offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: collectives that are wrong for longer tensors alone."""
+"""Planted bugs: collectives that are wrong only for longer tensors."""
 
 from __future__ import annotations
 

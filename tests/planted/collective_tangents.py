@@ -1,4 +1,4 @@
-"""Planted bugs: collectives whose jvp is not the derivative of all ranks together."""
+"""Planted bugs: collectives whose jvp is not the derivative over all ranks together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in implementations of Collective that are one accusation: work not waited for, or changed, or left out."""
+"""Planted bugs: collectives that are never waited for, whose tensors are modified meanwhile, or that are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show under torch.compile alone."""
+"""Bugs that show only under torch.compile."""
 
 from __future__ import annotations
 

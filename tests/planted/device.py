@@ -1,4 +1,4 @@
-"""Bugs that the CPU hides: results that nobody waits for. They run on the emulated device."""
+"""Bugs that the CPU hides: missing synchronization. They run on the emulated device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs: wrong gradients of Functions that refuse what lies outside their domain."""
+"""Planted bugs: wrong gradients of Functions that refuse inputs outside their domain."""
 
 from __future__ import annotations
 

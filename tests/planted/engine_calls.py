@@ -1,4 +1,4 @@
-"""Engine bugs around keyword arguments, subclasses, and what is freed early."""
+"""Engine bugs around keyword arguments, subclasses, and freeing saved tensors and gradients early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine bugs around the graph: what is recorded, how nodes are joined, and what is freed."""
+"""Engine bugs around the graph: what is recorded, how nodes are connected, and what is freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine bugs around instances, and members kept for old code."""
+"""Engine bugs around instances and deprecated members."""
 
 from __future__ import annotations
 

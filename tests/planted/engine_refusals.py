@@ -1,4 +1,4 @@
-"""Engine bugs around what is to be refused."""
+"""Engine bugs around what must be refused."""
 
 from __future__ import annotations
 

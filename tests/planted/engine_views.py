@@ -1,4 +1,4 @@
-"""Engine bugs around views, inputs that are returned, and tangents of both."""
+"""Engine bugs around views, returned inputs, and the tangents of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine bugs around which classes torch.vmap takes."""
+"""Engine bugs around which classes torch.vmap accepts."""
 
 from __future__ import annotations
 

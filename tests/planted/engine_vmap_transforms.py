@@ -1,4 +1,4 @@
-"""Engine bugs around vmap among the other transforms."""
+"""Engine bugs around vmap inside other transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of classes that a plain callable makes anew at each call: the class is found behind the result."""
+"""Bugs of classes that are defined anew in each call of a plain callable."""
 
 from __future__ import annotations
 

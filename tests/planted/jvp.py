@@ -1,4 +1,4 @@
-"""Bugs in ``jvp``: the tangent of ``x * y`` and ``sin(x)`` and what can go wrong on the way."""
+"""Bugs in ``jvp``, most of them in the tangents of ``x * y`` and ``sin(x)``."""
 
 from __future__ import annotations
 

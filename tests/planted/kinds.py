@@ -1,4 +1,4 @@
-"""Bugs that show with other dtypes, under autocast and torch.func, and with tensors of other kinds than plain ones."""
+"""Bugs that show with other dtypes, under autocast and torch.func, and with meta or lazily negated tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of backward that show for other incoming gradients alone: larger ones, or zeros for one of the outputs."""
+"""Bugs of backward that show only for certain incoming gradients: large ones, or zeros for one output."""
 
 from __future__ import annotations
 

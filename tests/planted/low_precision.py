@@ -1,4 +1,4 @@
-"""Wrong gradients of kernels of half precision alone, which steps as long as rounding asks for used to hide."""
+"""Wrong gradients of kernels that accept only half precision, which long steps used to hide."""
 
 from __future__ import annotations
 

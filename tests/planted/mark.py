@@ -1,4 +1,4 @@
-"""Bugs of marking: inputs changed in place, outputs without a derivative, gradients made or not."""
+"""Bugs of mark_dirty, mark_non_differentiable and set_materialize_grads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show in other ways to run a Function: other threads, no gradients, a graph of the gradient, None, zeros."""
+"""Bugs that show in other ways to run a Function: other threads, no_grad, create_graph, missing or zero gradients."""
 
 from __future__ import annotations
 

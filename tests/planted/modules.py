@@ -1,4 +1,4 @@
-"""Bugs of Functions that are given a module, and parameters of that very module beside it."""
+"""Bugs of Functions that take a module, and parameters of that module as further arguments."""
 
 from __future__ import annotations
 

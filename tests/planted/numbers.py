@@ -1,4 +1,4 @@
-"""Bugs that show at other numbers than those of the sample: at a zero, or at large ones."""
+"""Bugs that show for other numbers than those of the sample: zeros, or large ones."""
 
 from __future__ import annotations
 

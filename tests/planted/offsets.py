@@ -1,4 +1,4 @@
-"""Memory that is read from its beginning, where a tensor is contiguous and begins later: a row, a part of a cat."""
+"""Bugs that read a storage from its beginning, although the tensor has an offset: a row, a part of a cat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that the sample's dtype hides: ``x.float()`` copies a float64 ``x``, and is a float32 ``x`` itself."""
+"""Bugs that the sample's dtype hides: ``x.float()`` copies a float64 ``x``, but returns a float32 ``x`` itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of backward if a Function has several outputs and not all are used."""
+"""Bugs of backward if a Function has several outputs and not all of them are used."""
 
 from __future__ import annotations
 

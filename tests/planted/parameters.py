@@ -1,4 +1,4 @@
-"""Bugs in the parameters of methods: PyTorch hands them more or fewer values than they take."""
+"""Bugs in the parameters of methods: PyTorch passes more or fewer values than they take."""
 
 from __future__ import annotations
 

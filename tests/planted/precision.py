@@ -1,4 +1,4 @@
-"""Bugs in what works in half precision inside, where rounding hides more than elsewhere."""
+"""Bugs of Functions that compute in half precision, where rounding hides more than elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs as published Functions have them."""
+"""Bugs in the style of published Functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of saving: too often, too late, the wrong things, or not everything."""
+"""Bugs of saving: too often, too late, the wrong things, or not everything that is needed."""
 
 from __future__ import annotations
 

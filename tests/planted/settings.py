@@ -1,4 +1,4 @@
-"""Bugs of Functions that change a global setting, some to what it is in most programs."""
+"""Bugs of Functions that change a global setting, some of them to its usual value."""
 
 from __future__ import annotations
 

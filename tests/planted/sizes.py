@@ -1,4 +1,4 @@
-"""Bugs that show at other sizes than those of the sample: one, no multiple of four, or longer than a kernel's block."""
+"""Bugs that show at other sizes than the sample's: one, not a multiple of four, or longer than a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs about tensors that belong to others: those saved for backward, and those of the caller."""
+"""Bugs that bypass the version check of saved tensors, or modify the caller's tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in what jvp does to the tangents that it gets, and in the tangents that it returns."""
+"""Bugs in what jvp does to the tangents that it receives, and in the tangents that it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show where two numbers, or two sizes, are equal that are not in the sample."""
+"""Bugs that show if two numbers or sizes are equal that differ in the sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is read before anything was written to it: zeros, as long as it comes fresh from the system."""
+"""Bugs that read uninitialized memory, which is zero as long as it comes fresh from the system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of backward that the samples given do not show, but the same samples laid out or shaped otherwise."""
+"""Bugs of backward that show only if the samples have another layout, shape or dtype."""
 
 from __future__ import annotations
 

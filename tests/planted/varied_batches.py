@@ -1,4 +1,4 @@
-"""Bugs of vmap rules that show in batches of one, of two or of five samples, or at another flag or dimension."""
+"""Bugs of vmap rules that show in batches of one, two or five samples, or with another flag or dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs about what belongs to others that show at another flag or size: arguments, gradients, lists, memory."""
+"""Bugs that modify or return what belongs to the caller, and show with another flag or size."""
 
 from __future__ import annotations
 

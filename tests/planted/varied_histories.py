@@ -1,4 +1,4 @@
-"""Bugs that show after another call: a longer one, one in inference mode, one in bfloat16, one that was refused."""
+"""Bugs that show after another call: a longer one, one in inference mode or bfloat16, one that was refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show if one tensor alone lies otherwise, has another dtype, or shares its memory with another one."""
+"""Bugs that show if a single tensor has another layout or dtype, or shares memory with another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show with another mask, another order or another index than that of the sample."""
+"""Bugs that show with another mask, permutation or index than that of the sample."""
 
 from __future__ import annotations
 

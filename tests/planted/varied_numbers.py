@@ -1,4 +1,4 @@
-"""Bugs that show with other numbers than those of the sample: a factor that is not one, a default that is passed."""
+"""Bugs that show with other numbers than the sample's: a factor other than one, a default that is passed."""
 
 from __future__ import annotations
 

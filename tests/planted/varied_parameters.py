@@ -1,4 +1,4 @@
-"""Bugs that show if weights are a parameter, as they are in a module."""
+"""Bugs that show if weights are a parameter, as in a module."""
 
 from __future__ import annotations
 

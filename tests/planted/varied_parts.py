@@ -1,4 +1,4 @@
-"""Bugs that show if some outputs are used and others are not, or some inputs need a gradient and others do not."""
+"""Bugs that show if only some outputs are used, or only some inputs need a gradient."""
 
 from __future__ import annotations
 

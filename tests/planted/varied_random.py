@@ -1,4 +1,4 @@
-"""Bugs of Functions that draw random numbers: at other sizes and numbers, and if they run again."""
+"""Bugs of Functions that draw random numbers, which show at other sizes and values, or if they run again."""
 
 from __future__ import annotations
 

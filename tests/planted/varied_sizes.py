@@ -1,4 +1,4 @@
-"""Bugs that show at sizes of which a sample is made another way than by doubling it: one dimension, one more, 300."""
+"""Bugs that show at sizes that doubling a sample does not reach: one dimension changed, or 300 rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show only if two things meet, each of which alone is right."""
+"""Bugs that show only if two variations are combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of second and third derivatives and of tangents that show away from the sample: another flag, size or layout."""
+"""Bugs of higher derivatives and of tangents that show only with another flag, size or layout."""
 
 from __future__ import annotations
 

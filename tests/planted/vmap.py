@@ -1,4 +1,4 @@
-"""Bugs in the batched rule: a weighted sum over the last dimension, and what its vmap can get wrong."""
+"""Bugs in vmap rules, most of them of a weighted sum over the last dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of which PyTorch's generated rule makes wrong numbers, silently, or which it refuses."""
+"""Bugs of Functions for which PyTorch's generated rule is silently wrong, or which it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in the gradient at a zero: a finite number, and not the derivative."""
+"""Bugs in the gradient at zero: it is finite, but not the derivative."""
 
 from __future__ import annotations
 
