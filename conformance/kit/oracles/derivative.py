@@ -2,10 +2,10 @@
 
     <backward(x, g), u> = d/dt <g, f(x + t u)>
 
-along the gradient that backward claims, which carries the most signal, and along random directions, which show what is
+along the gradient that backward returns, which has the strongest signal, and along random directions, which show errors
 at right angles to it. Differences at several steps are extrapolated to zero; each draw has another point and another g.
-How much the draws scatter, and how much the estimate drifts from one window of steps to the next, is the resolution:
-at a kink or a jump, and where forward rounds, the drift is large, and nothing is judged.
+How much the draws scatter, and how much the estimate drifts from one window of steps to the next, is the resolution: at
+a kink or a jump, and if forward rounds, the drift is large, and nothing is judged.
 """
 
 from __future__ import annotations

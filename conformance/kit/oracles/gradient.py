@@ -1,4 +1,4 @@
-"""The judgement of one gradient: by the oracle that sees the smallest error, and twice before it accuses."""
+"""Judge one gradient by the oracle with the finest resolution, and measure a deviation twice before reporting it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call as a function of one of its inputs: what an oracle judges."""
+"""Make a call a function of one of its inputs, which an oracle can judge."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A reference: the same function, written plainly, whose gradient autograd computes in double precision.
+"""Compare a gradient with that of a reference: the same function, written plainly, differentiated in double precision.
 
     |backward(g) - reference(g)| <= 10 |eager(g) - reference(g)|, and no element further off than 20 times the largest
 
-where eager is the reference in the dtype of the sample: what PyTorch itself loses there. Right kernels, fused ones and
-those that round after each operation, lose up to five times that in norm and ten times in the largest element. Where
+where eager is the reference in the dtype of the sample: what PyTorch itself loses there. Correct kernels, fused ones
+and those that round after each operation, lose up to five times that in norm and ten times in the largest element. If
 eager is exact by luck, a quarter of a machine epsilon counts.
 """
 

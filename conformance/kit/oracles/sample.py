@@ -1,4 +1,4 @@
-"""The judgements of all gradients of a sample, and what there is to say of those that are too coarse."""
+"""Judge all gradients of a sample, and explain those that cannot be judged finely enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions in a copy of this process, which nothing of what they do to it outlives."""
+"""Run actions in a forked copy of this process, so that nothing they change outlives the copy."""
 
 from __future__ import annotations
 

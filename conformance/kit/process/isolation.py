@@ -1,4 +1,4 @@
-"""The process around a test: what a Function may change outside itself, taken before and after."""
+"""Compare the process before and after a test: what a Function must not change outside itself."""
 
 from __future__ import annotations
 

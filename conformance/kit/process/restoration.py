@@ -1,4 +1,4 @@
-"""Puts back what a test or its subject changed in a process that lives on."""
+"""Restore what a test or its subject changed in a process that goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Global settings of torch as few programs have them: a Function that resets one to what is usual is seen there."""
+"""Run under unusual global settings, so that a Function which resets one to its usual value is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes of representation: the same sample called another way, which must give what the plain call gives."""
+"""Axes of representation: the same sample called in another way, with the same expected result."""
 
 from __future__ import annotations
 

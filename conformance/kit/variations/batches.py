@@ -1,4 +1,4 @@
-"""Batches of samples: what a Function returns under :func:`torch.vmap`, and sample by sample."""
+"""Compare what a Function returns for a batch, under :func:`torch.vmap`, with its samples one by one."""
 
 from __future__ import annotations
 

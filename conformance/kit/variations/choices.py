@@ -1,7 +1,7 @@
-"""Samples with another choice: a flag turned over, a word or a member of an enumeration exchanged for another.
+"""Derive samples with another choice: a flag flipped, a string or enum member swapped.
 
-Words are those that the subject's source compares with. A subject need not take them, and what it computes with them
-need not have a derivative: a flag may ask for rounding with a gradient that goes straight through.
+Strings are those that the subject's source compares with. A subject may refuse them, and need not have a derivative for
+them: a flag may ask for rounding with a gradient that is passed straight through.
 """
 
 from __future__ import annotations

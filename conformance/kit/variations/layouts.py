@@ -1,4 +1,4 @@
-"""Samples laid out otherwise in memory: transposed, sliced, cut out, expanded. A subject need not take them."""
+"""Derive samples in other layouts: transposed, sliced, cut out, expanded. A subject may refuse them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Decide what a sample means, and derive samples with the same meaning. This is the only place that does so.
 
-A permutation stays one, unique indices stay unique and sorted numbers sorted, lengths add up to what they added up to,
-a mask keeps its kind, and a symmetric matrix its symmetry. A Function may rely on any of these without asking.
+A permutation stays a permutation, unique indices stay unique, sorted numbers sorted, lengths keep what they sum to, a
+mask keeps its kind, and a symmetric matrix its symmetry. A Function may rely on any of these without checking.
 """
 
 from __future__ import annotations

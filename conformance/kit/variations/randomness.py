@@ -1,4 +1,4 @@
-"""Random numbers under :func:`torch.vmap`: whether samples that are the same draw the same ones."""
+"""Random numbers under :func:`torch.vmap`: whether equal samples draw the same ones."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Derive samples of other sizes: one row, many rows, a shorter row, a row longer than a kernel's blocks.
 
-Inputs of equal size get several equal sizes, and different ones.
+Inputs of equal size get new sizes that are equal, and others that differ.
 
-A subject need not take them. What it takes it must differentiate as it does the sample that it was given. Rows stay
-even or odd: one that is made of two halves is cut somewhere else by a Function that does not check.
+A subject may refuse them. What it accepts it must differentiate correctly, like the sample itself. Rows stay even or
+odd: a Function that splits them in halves without checking would split them elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A sample's call as a function of its tensors, which transforms work on; and its gradient as a call like any other."""
+"""A sample's call as a function of its tensors, for transforms; and its gradient as a call of the same kind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Samples derived from a sample: of another dtype, longer, with an empty first dimension, with numbers moved apart.
+"""Derive samples: of another dtype, longer, with an empty first dimension, with numbers moved apart.
 
-A subject need not take them. What it takes it must differentiate as it does the sample that it was given.
+A subject may refuse them. What it accepts it must differentiate correctly, like the sample itself.
 """
 
 from __future__ import annotations

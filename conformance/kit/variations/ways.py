@@ -1,4 +1,4 @@
-"""Other ways to call with a sample: under a mode, or inside a checkpoint."""
+"""Call a sample in other ways: under a mode, or inside a checkpoint."""
 
 from __future__ import annotations
 

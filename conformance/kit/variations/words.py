@@ -1,4 +1,4 @@
-"""The words that a source compares with, such as the names of reductions."""
+"""List the strings that a source compares with, such as the names of reductions."""
 
 from __future__ import annotations
 
