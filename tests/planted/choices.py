@@ -159,7 +159,7 @@ class OptionsInADict(Function):
 
 
 class RowsWithoutTheirDimension(Function):
-    """Returns a gradient of the wrong shape if a flag selects the other dimension.
+    """Expands the gradient along the wrong dimension if a flag is set.
 
     Breaks: Function.backward.any-input
     """

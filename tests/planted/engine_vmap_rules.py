@@ -26,7 +26,7 @@ def missing_rule_is_generated() -> None:
 
 
 def missing_rule_is_generated_for_differentiable_classes() -> None:
-    """Generates a vmap rule for every class with a jvp.
+    """Generates a vmap rule for a class without one, if it has a jvp.
 
     Breaks: Function.vmap.required
     """

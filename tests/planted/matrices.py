@@ -15,7 +15,7 @@ def inputs():
 
 
 class HalfOfASymmetricGradient(Function):
-    """Returns the lower triangle of the gradient, of which half is missing off the diagonal.
+    """Returns only the lower triangle of a symmetric gradient, without doubling it off the diagonal.
 
     Breaks: Function.backward.gradient
     """
