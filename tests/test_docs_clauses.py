@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -38,76 +41,120 @@ def site_sources(tmp_path, monkeypatch) -> tuple[Path, int, str]:
     return page, 5, f"spec_impl/torchlogix/__init__.py:{number}"
 
 
-def build(folder: Path, text: str, first: Path | None = None) -> str:
-    """Warnings of a site of one page; ``first`` is looked at before the checkout for what is imported."""
+def build(folder: Path, pages: Mapping[str, str], first: Path | None = None) -> str:
+    """Warnings of a site of these pages; ``first`` is looked at before the checkout for what is imported."""
     before = f"sys.path.insert(0, {str(first)!r})\n" if first else ""
     (folder / "conf.py").write_text(CONF.replace("extensions", before + "extensions", 1), encoding="utf-8")
-    (folder / "index.rst").write_text(f"Page\n====\n\n{text}\n", encoding="utf-8")
+    listed = "".join(f"   {name}\n" for name in pages)
+    (folder / "index.rst").write_text(f"Site\n====\n\n.. toctree::\n\n{listed}", encoding="utf-8")
+    for name, text in pages.items():
+        (folder / f"{name}.rst").write_text(f"Page\n====\n\n{text}\n", encoding="utf-8")
     command = [sys.executable, "-m", "sphinx", "-q", "-n", "-b", "html", str(folder), str(folder / "out")]
     return subprocess.run(command, text=True, capture_output=True).stderr
-
-
-def test_a_page_that_is_gone_is_gone_from_the_site_too(tmp_path):
-    left = [tmp_path / "out" / name for name in ("gone.html", "source/gone.py.html")]
-    for path in left:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("<a href='nowhere.html'>", encoding="utf-8")
-    assert build(tmp_path, "Text.") == ""
-    assert [path for path in left if path.exists()] == []
-    assert (tmp_path / "out" / "search.html").exists()
 
 
 def clause(identifier: str) -> str:
     return f'.. clause:: {identifier}\n   :level: must\n   :sources: L "grad_y"\n\n   The text.\n\n'
 
 
-def test_a_clause_that_is_tested_builds_without_a_warning(tmp_path):
-    assert build(tmp_path, clause(KNOWN) + f":clause:`{KNOWN}`") == ""
-    assert f'id="clause-{KNOWN}"' in (tmp_path / "out" / "index.html").read_text()
-
-
-def test_the_sources_of_a_clause_are_shown_and_linked(tmp_path):
-    """They are those that the reference gives: a document's words, a page of PyTorch, a line of upstream."""
+def with_sources() -> list[clauses.Clause]:
+    """A clause with a document's words or a page of PyTorch, and one with a line of upstream's code."""
     known = clauses.registry()
-    quoted, coded = (
-        next(one for one in known.values() if any(map(has, one.sources)))
+    return [
+        next(one for one in known.values() if one.id != KNOWN and any(map(has, one.sources)))
         for has in (
             lambda source: source.kind in "MNT" and source.words and source.url,
             lambda source: source.kind == "C",
         )
-    )
-    for found in (quoted, coded):
-        assert build(tmp_path, clause(found.id)) == ""
-        page = html.unescape((tmp_path / "out" / "index.html").read_text())
+    ]
+
+
+#: Pages that nothing is wrong with, and pages with what is to be found: one site of each kind, for a build takes long.
+RIGHT = {
+    "text": "Text.",
+    "known": clause(KNOWN) + f":clause:`{KNOWN}`",
+    "figure": "There are :figure:`clauses` clauses.",
+    "judged": ".. scanned::",
+}
+WRONG = {
+    "twice": clause(KNOWN) + clause(KNOWN),
+    "dangling": ":clause:`No.such.clause`",
+    "untested": clause("GradFactor.forward.untested"),
+    "option": ".. clause:: GradFactor.backward.scaled\n   :colour: red\n\n   The text.\n",
+    "planets": ":figure:`planets`",
+}
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site of what is right, in a folder in which an earlier build left pages that are no more."""
+    folder = tmp_path_factory.mktemp("right")
+    for name in LEFT:
+        path = folder / "out" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("<a href='nowhere.html'>", encoding="utf-8")
+    sourced = {f"sourced{at}": clause(identifier) for at, identifier in enumerate({one.id for one in with_sources()})}
+    assert build(folder, RIGHT | sourced) == ""
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def warnings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The warnings of each page of what is wrong."""
+    folder = tmp_path_factory.mktemp("wrong")
+    before, *said = re.split(rf"^{re.escape(str(folder))}/(\w+)\.rst", build(folder, WRONG), flags=re.MULTILINE)
+    assert before == ""
+    found: dict[str, str] = defaultdict(str)
+    for name, text in zip(said[::2], said[1::2], strict=True):
+        found[name] += text
+    return found
+
+
+LEFT = ("gone.html", "source/gone.py.html")
+
+
+def test_a_page_that_is_gone_is_gone_from_the_site_too(right):
+    assert [name for name in LEFT if (right / name).exists()] == []
+    assert (right / "search.html").exists()
+
+
+def test_a_clause_that_is_tested_builds_without_a_warning(right):
+    assert f'id="clause-{KNOWN}"' in (right / "known.html").read_text()
+
+
+def test_the_sources_of_a_clause_are_shown_and_linked(right):
+    """They are those that the reference gives: a document's words, a page of PyTorch, a line of upstream."""
+    pages = [html.unescape(page.read_text()) for page in right.glob("sourced*.html")]
+    for found in with_sources():
+        (page,) = (page for page in pages if f'id="clause-{found.id}"' in page)
         for source in found.sources:
             assert source.title in page
             assert not source.words or f"<q>{source.words}</q>" in page
             assert not source.url or f'{source.url}"' in page
 
 
-def test_an_id_used_twice_is_a_warning(tmp_path):
-    assert "duplicate clause" in build(tmp_path, clause(KNOWN) + clause(KNOWN))
+def test_an_id_used_twice_is_a_warning(warnings):
+    assert "duplicate clause" in warnings["twice"]
 
 
-def test_a_dangling_reference_is_a_warning(tmp_path):
-    assert "'clause' reference target not found: No.such.clause" in build(tmp_path, ":clause:`No.such.clause`")
+def test_a_dangling_reference_is_a_warning(warnings):
+    assert "'clause' reference target not found: No.such.clause" in warnings["dangling"]
 
 
-def test_a_clause_without_a_test_is_a_warning(tmp_path):
-    assert "asserted by no test" in build(tmp_path, clause("GradFactor.forward.untested"))
+def test_a_clause_without_a_test_is_a_warning(warnings):
+    assert "asserted by no test" in warnings["untested"]
 
 
-def test_an_unknown_option_is_an_error(tmp_path):
-    assert "unknown option" in build(tmp_path, f".. clause:: {KNOWN}\n   :colour: red\n\n   The text.\n")
+def test_an_unknown_option_is_an_error(warnings):
+    assert "unknown option" in warnings["option"]
 
 
-def test_a_figure_that_nothing_knows_is_a_warning(tmp_path):
-    assert "no figure 'planets'" in build(tmp_path, ":figure:`planets`")
+def test_a_figure_that_nothing_knows_is_a_warning(warnings):
+    assert "no figure 'planets'" in warnings["planets"]
 
 
-def test_a_figure_is_taken_from_the_data(tmp_path):
-    assert build(tmp_path, "There are :figure:`clauses` clauses.") == ""
-    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+def test_a_figure_is_taken_from_the_data(right):
+    text = (right / "figure.html").read_text(encoding="utf-8")
     assert f"There are {len(record.read().registry)} clauses." in text
 
 
@@ -143,9 +190,8 @@ def test_what_the_scan_was_found_to_say_is_counted_from_its_sample():
     ]
 
 
-def test_the_table_of_judged_findings_is_on_the_page_that_asks_for_it(tmp_path):
-    assert build(tmp_path, ".. scanned::") == ""
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+def test_the_table_of_judged_findings_is_on_the_page_that_asks_for_it(right):
+    page = (right / "judged.html").read_text(encoding="utf-8")
     rules = {(finding["clause"], finding["confidence"]) for finding in record.read().scanned["sample"]}
     assert page.count('<th scope="row">') == len(rules)
 
@@ -160,7 +206,7 @@ def test_a_broken_clause_ends_the_build_with_its_place_alone(tmp_path):
     (tmp_path / "spec_impl" / "__init__.py").write_text('"""Nothing."""\n', encoding="utf-8")
     broken = 'SPEC = "F"\nclass F:\n    """X.\n\n    .. clause:: F.x.y\n       :level: perhaps\n\n       Z.\n    """\n'
     (tmp_path / "spec_impl" / "f.py").write_text(broken, encoding="utf-8")
-    said = build(tmp_path, "", first=tmp_path)
+    said = build(tmp_path, {}, first=tmp_path)
     assert "f.py:5: clause F.x.y: level 'perhaps' is none of must" in said
     assert "open an issue" not in said
     assert "Traceback" not in said

@@ -50,7 +50,7 @@ def site(tmp_path_factory) -> Path:
 def _nothing_is_remembered() -> Iterator[None]:
     """What a process has found once it keeps; here each test has other packages."""
     yield
-    for known in (homes._home, clauses._registry, catalog._tests_in_folder, catalog.tests_in):
+    for known in (homes._home, clauses._registry, catalog._tests_in_folder, catalog.tests_in, catalog._text):
         known.cache_clear()
 
 

@@ -24,6 +24,7 @@ _LONGEST = 100  # characters of a name that are compared
 
 def as_data(clause: Clause) -> dict[str, object]:
     """Return a clause as plain data, for ``--json`` and for the docs' clauses.json."""
+    tests = catalog.tests_of(clause.id, clause.spec)
     return {
         "id": clause.id,
         "party": clause.party,
@@ -35,10 +36,8 @@ def as_data(clause: Clause) -> dict[str, object]:
         "sources": [asdict(source) for source in clause.sources],
         "versions": clause.versions,
         "source": _place(clause),
-        "tests": [f"{test.file.name}::{test.function}" for test in catalog.tests_of(clause.id, clause.spec)],
-        "decided_by": sorted(
-            {module for test in catalog.tests_of(clause.id, clause.spec) for module in deciders(test)}
-        ),
+        "tests": [f"{test.file.name}::{test.function}" for test in tests],
+        "decided_by": sorted({module for test in tests for module in deciders(test)}),
     }
 
 

@@ -116,15 +116,20 @@ def _tests_in_folder(folder: Path, package: str) -> tuple[SuiteTest, ...]:
 def tests_of(clause: str, *named: str) -> tuple[SuiteTest, ...]:
     """Return the tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
     found = ((package, file) for package, folder in _folders(named) for file in sorted(folder.glob("test_*.py")))
-    some = ((package, file) for package, file in found if clause in file.read_text(encoding="utf-8"))
+    some = ((package, file) for package, file in found if clause in _text(file))
     return tuple(test for package, file in some for test in tests_in(file, package) if test.clause == clause)
+
+
+@cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 @cache
 def tests_in(file: Path, package: str) -> tuple[SuiteTest, ...]:
     """Return the tests of one module."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+        tree = ast.parse(_text(file), str(file))
     except (SyntaxError, ValueError) as error:
         raise SuiteError(f"{file}: unreadable: {error}") from None
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
@@ -155,13 +160,14 @@ def _test(node: ast.FunctionDef, file: Path, package: str) -> SuiteTest:
 @cache
 def _uses(file: Path, pattern: str, package: str) -> bool:
     """Tell whether a module, or a helper that it imports, matches a pattern: its import then takes long."""
-    text = file.read_text(encoding="utf-8")
-    return bool(re.search(pattern, text)) or any(_uses(helper, pattern, package) for helper in _helpers(file, package))
+    return bool(re.search(pattern, _text(file))) or any(
+        _uses(helper, pattern, package) for helper in _helpers(file, package)
+    )
 
 
 def _helpers(file: Path, package: str) -> Iterator[Path]:
     """Yield the modules of the kit, and beside the test, that a source imports, or imports from."""
-    roots, text = {"conformance.kit": KIT, package: file.parent}, file.read_text(encoding="utf-8")
+    roots, text = {"conformance.kit": KIT, package: file.parent}, _text(file)
     for root, module, names in re.findall(rf"^from ({'|'.join(roots)})([\w.]*) import (.*)", text, re.MULTILINE):
         place = roots[root].joinpath(*module.split("."))
         modules = [place.with_suffix(".py")] if module else []

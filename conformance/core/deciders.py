@@ -25,18 +25,20 @@ def deciders(test: SuiteTest) -> tuple[str, ...]:
             continue
         seen.add(name)
         if name in functions:
-            waiting += [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+            waiting += functions[name]
         elif name in imported:
             found.add(imported[name])
     return tuple(sorted(found))
 
 
 @cache
-def _module(file: Path) -> tuple[Mapping[str, ast.AST], dict[str, str]]:
-    """Return the functions and classes of a test module, and the deciding modules that its names are imported from."""
+def _module(file: Path) -> tuple[Mapping[str, list[str]], dict[str, str]]:
+    """Return the names that each function and class of a test module uses, and the deciding modules they come from."""
     tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
     functions = {
-        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        node.name: [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }  # assigned names are constants
     imported = {}
     for node in (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module):
