@@ -136,8 +136,8 @@ class FunctionBackward(Function):
            :level: quality
            :sources: ours
 
-           If an input contains a large number, such as 1000 or -1000, and the result is finite, the gradient is
-           finite too, provided that there is a derivative.
+           If an input contains a large number, such as 1000 or -1000, or a constant contains -inf or NaN, as masks
+           do, and the result is finite, the gradient is finite too, provided that there is a derivative.
 
         .. clause:: Function.backward.any-precision
            :level: may

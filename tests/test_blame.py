@@ -77,3 +77,22 @@ def test_a_call_that_never_comes_back_leaves_the_subject_incomplete():
     (reason,) = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
     assert reason.startswith("call= raises outside of Double: RuntimeError: shape '[7]' is invalid")
     assert "test_blame.py" in reason
+
+
+class ContiguousAlone(Double):
+    """Refuses gradients that are not contiguous."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not grad.is_contiguous():
+            raise ValueError("the gradient has to be contiguous")
+        return grad * 2
+
+
+def doubled(x):
+    return ContiguousAlone.apply(x)
+
+
+def test_a_callable_is_accused_of_what_backward_of_its_functions_raises():
+    subject = check(Subject(doubled, inputs=[X], call=lambda function, x: function(x))).subjects[0]
+    assert "Function.backward.any-layout" in [clause.id for clause in subject.clauses if clause.broken]

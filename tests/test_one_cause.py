@@ -214,3 +214,21 @@ def test_calls_that_disturb_each_other_anywhere_point_to_that_clause():
 def test_what_new_memory_held_changes_no_verdict(function, clause, held):
     with FillMode(held):
         assert broken(function)[0] == [clause]
+
+
+class FreesItsResult(torch.autograd.Function):
+    """Its backward frees the memory of its result, as reversible layers do."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.result = x * 2
+        return ctx.result
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.result.untyped_storage().resize_(0)
+        return grad * 2
+
+
+def test_a_result_that_backward_frees_is_left_out_of_the_comparison():
+    check(FreesItsResult, (X,), only="test_calls_that_differ_do_not_mix")

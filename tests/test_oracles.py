@@ -6,8 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from conformance import check
 from conformance.kit.oracles import adjoint, gradient
 from conformance.kit.oracles.vector_function import VectorFunction
+from tests.correct import matrices
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
@@ -146,3 +148,10 @@ def test_gradients_that_change_from_call_to_call_say_nothing():
         return len(calls) * right
 
     assert gradient.judge(matmul(torch.float64, mistake=growing)).verdict == "unclear"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_points_beside_a_symmetric_matrix_are_symmetric(seed):
+    torch.manual_seed(seed)
+    samples = list(matrices.CubeOfSymmetric.inputs())
+    check(matrices.CubeOfSymmetric, *samples, only="test_gradient_is_the_derivative")  # incomplete is an error

@@ -46,6 +46,9 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     The worst rank decides, and is named with one that failed an assertion; one that only waited for another decides
     nothing. A pass counts only if every rank passed.
     """
+    left = _left_behind(outcomes)
+    if left:
+        return "not-applicable", f"rank {left.rank} of {len(outcomes)}: {left.message}"
     if _disagree(outcomes):
         each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
         return "error", f"{DISAGREE}: {each}"
@@ -65,14 +68,17 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
-    """Tell whether the clause applies on only some ranks: the others pass, or wait in a collective."""
+    """Tell whether the clause applies on only some ranks."""
+    return {outcome.outcome for outcome in outcomes} == {"not-applicable", "pass"}
+
+
+def _left_behind(outcomes: Sequence[RankOutcome]) -> RankOutcome | None:
+    """Return a rank on which the test ended as not applicable, if the others only wait for it in a collective."""
     without = [outcome for outcome in outcomes if outcome.outcome == "not-applicable"]
     others = [outcome for outcome in outcomes if outcome.outcome != "not-applicable"]
     furthest = max((len(outcome.collectives) for outcome in without), default=0)
-    return bool(without and others) and all(
-        outcome.outcome == "pass" or (outcome.outcome == "timeout" and len(outcome.collectives) > furthest)
-        for outcome in others
-    )
+    waits = all(outcome.outcome == "timeout" and len(outcome.collectives) > furthest for outcome in others)
+    return without[0] if without and others and waits else None
 
 
 def _likely(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:

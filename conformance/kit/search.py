@@ -35,7 +35,7 @@ ROWS, FEW, MOST = 6, 2, 150
 #: A sample of more elements than this has so few variations: each of them takes long.
 LARGE, MOST_OF_LARGE = 2**18, 10
 #: Families with many choices for one sample.
-MANY = ("size", "number", "value", "special")
+MANY = ("size", "number", "value")
 #: With how many sizes another number or flag is crossed; and how many sizes a test gets that is not crossed.
 MEET, SIZES = 2, 3
 #: The name for the sample without variation.

@@ -156,6 +156,16 @@ def is_symmetric(value: torch.Tensor) -> bool:
     return _is_square(value) and torch.equal(value, value.mH)
 
 
+def symmetric_like(value: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+    """Return the symmetric part of a direction if the value is symmetric, or Hermitian; otherwise the direction.
+
+    >>> symmetric_like(torch.eye(2), torch.tensor([[1.0, 2.0], [4.0, 1.0]]))
+    tensor([[1., 3.],
+            [3., 1.]])
+    """
+    return (direction + direction.mH) / 2 if is_symmetric(value) else direction
+
+
 def is_definite(value: torch.Tensor) -> bool:
     """Whether a tensor is a symmetric or Hermitian matrix, but for rounding, with positive eigenvalues; or several.
 

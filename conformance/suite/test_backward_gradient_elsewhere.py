@@ -1,8 +1,10 @@
-"""``backward`` away from the samples: at other sizes, at a zero, at large numbers."""
+"""``backward`` away from the samples: at a zero, at large numbers, beside constants that are not finite."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -15,14 +17,16 @@ from conformance.kit.numerics.nearby import nearby, typical
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, is_strided
+from conformance.kit.tensors import dense, is_arrangeable, is_strided, same_values
 from conformance.kit.variations.variants import steady, with_number
 from conformance.kit.world import World
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
 DIVIDED = "backward divides by a value that may be zero, or takes its logarithm"
 GUARDED = "backward handles zero as a special case, for example to guard against division by zero"
+LEFT_OUT = "backward multiplies by a value that is not finite, where forward leaves the element out"
 LEFT_RANGE = "backward computes a value outside the range of the dtype, such as an exponential; forward does not"
+Gradients = dict[int, torch.Tensor | None]
 
 
 @clause("Function.backward.gradient")
@@ -91,6 +95,41 @@ def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, nu
     need(any(taken), f"it takes no sample with a number of {number:g}, or its gradient is infinite for the samples")
 
 
+@clause("Function.backward.large-numbers")
+@cases(number=["-inf", "nan"])
+def test_gradient_is_finite_beside_a_constant_that_is_not(subject: Subject, world: World, number: str) -> None:
+    """With -inf or NaN in a constant, such as a mask that is added, a finite result has a finite gradient."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    with_it = [other for sample in found for other in _with_constant(sample, float(number), world)]
+    taken = [_expect_finite_gradients(*each, world, LEFT_OUT) for each in with_it]
+    need(taken, f"it has no constant in which {number} leaves out an element: no result is finite, or none follows it")
+
+
+def _with_constant(sample: SampleCall, number: float, world: World) -> Iterator[tuple[Run, Gradients]]:
+    """Call the sample with a number in one constant after the other, if results are finite, and follow the constant.
+
+    What takes the magnitude of -inf, as distances do, has another meaning for it than to leave an element out.
+    """
+    for at, value in enumerate(sample.values):
+        if not is_arrangeable(value) or at in (*sample.active, *sample.of_modules) or value.numel() < 2:
+            continue
+        one, other, opposite, there = (
+            world.try_call(_taken_finitely, _with_middle(sample, at, each), world)
+            for each in (-1.0, -2.0, -number, number)
+        )
+        is_followed = one and other and not all(map(same_values, one[0].outputs, other[0].outputs))
+        if there and all(world.exchange(bool(is_followed))) and (opposite is None or math.isnan(number)):
+            yield there
+
+
+def _with_middle(sample: SampleCall, at: int, number: float) -> SampleCall:
+    changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
+    changed.view(-1)[changed.numel() // 2] = number
+    label = f"{sample.label} with {number:g} in the middle of {sample.names[at]}"
+    return replace(sample, values=(*sample.values[:at], changed, *sample.values[at + 1 :]), label=label)
+
+
 def _expect_finite_with(number: float, sample: SampleCall, world: World, cause: str) -> bool:
     """Expect finite gradients with a number in one input after the other; whether any such call has finite results."""
     gradients = _by_place(sample.run(), world)
@@ -103,14 +142,17 @@ def _expect_finite_with(number: float, sample: SampleCall, world: World, cause: 
         found = world.try_call(_taken_finitely, other, world) if other else None
         if found is None:
             continue
-        is_taken = True
-        run, gradients_there = found
-        for place, gradient in gradients_there.items():
-            _expect_finite(world, run, place, gradient, cause)
+        is_taken = _expect_finite_gradients(*found, world, cause)
     return is_taken
 
 
-def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, dict[int, torch.Tensor | None]] | None:
+def _expect_finite_gradients(run: Run, gradients: Gradients, world: World, cause: str) -> bool:
+    for place, gradient in gradients.items():
+        _expect_finite(world, run, place, gradient, cause)
+    return True
+
+
+def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, Gradients] | None:
     """Return the call and its gradients if its results are finite on every rank, otherwise None."""
     run = sample.run()
     finite = bool(run.outputs) and all(bool(dense(output.detach()).isfinite().all()) for output in run.outputs)
@@ -155,5 +197,5 @@ def _first_not_finite(gradient: torch.Tensor) -> int | None:
     return None if bool(finite.all()) else int(finite.byte().argmin())
 
 
-def _by_place(run: Run, world: World) -> dict[int, torch.Tensor | None]:
+def _by_place(run: Run, world: World) -> Gradients:
     return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))

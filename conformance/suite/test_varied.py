@@ -14,7 +14,7 @@ from conformance.kit.variations.axis import Variation
 
 
 @clause("Function.backward.gradient")
-@varies("size", "number", "choice", "value", "special", crossed=True)
+@varies("size", "number", "choice", "value", crossed=True)
 def test_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
     """For other sizes, numbers, flags and signs that forward accepts, the gradient is the derivative."""
     need_numeric(probe)

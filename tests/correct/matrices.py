@@ -219,3 +219,23 @@ class PermutesRowsOfSquare(Function):
         columns, order = ctx.saved_tensors
         picked = grad.gather(0, order)
         return torch.zeros_like(picked).index_add(1, columns, picked), None, None
+
+
+class CubeOfSymmetric(Function):
+    """Reads all of a symmetric matrix, as its samples are; of others its gradient is another one."""
+
+    @staticmethod
+    def inputs():
+        root = torch.randn(2, 3, 3, dtype=torch.float64)
+        yield ((root + root.mT).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x @ x @ x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad @ x @ x + x @ grad @ x + x @ x @ grad

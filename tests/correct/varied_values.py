@@ -188,3 +188,80 @@ class EmptyIsZero(Function):
     def backward(ctx, grad):
         (kept,) = ctx.saved_tensors
         return (grad / kept.sum(-1).clamp(min=1))[:, None] * kept
+
+
+class SoftmaxByShares(Function):
+    """Divides by the sum of shares once more: for incoming ones all terms cancel out, and rounding alone is left."""
+
+    inputs = of_shapes((4, 5))
+
+    @staticmethod
+    def forward(ctx, x):
+        share = x.softmax(-1)
+        ctx.save_for_backward(share)
+        return share
+
+    @staticmethod
+    def backward(ctx, grad):
+        (share,) = ctx.saved_tensors
+        of_share = grad * share
+        return of_share - share * (of_share.sum(-1, keepdim=True) / share.sum(-1, keepdim=True))
+
+
+class KernelOfDistances(Function):
+    """Compares points by a Gaussian; points at infinity, which make its gradient NaN, are no points."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 2, dtype=_DOUBLE), torch.tensor(0.7, dtype=_DOUBLE, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, points, length):
+        if length <= 0:
+            raise ValueError("the length has to be positive")
+        squared = (points[:, None] - points).div(length).square().sum(-1)
+        squared = torch.where(torch.eye(len(points), dtype=torch.bool), 0, squared)
+        kernel = (-squared / 2).exp()
+        ctx.save_for_backward(squared * kernel / length)
+        return kernel
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (slope,) = ctx.saved_tensors
+        return None, (grad * slope).sum()
+
+
+class OneFilter(Function):
+    """Has one filter for all rows, as the shape of its weight says."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 3, dtype=_DOUBLE, requires_grad=True), torch.randn(1, 3, dtype=_DOUBLE), 0
+
+    @staticmethod
+    def forward(ctx, x, weight, mode):
+        ctx.save_for_backward(weight)
+        return x @ weight.T
+
+    @staticmethod
+    def backward(ctx, grad):
+        (weight,) = ctx.saved_tensors
+        return grad[:, :1] * weight[:1], None, None
+
+
+class CoordinatesOfACell(Function):
+    """Averages the coordinates of each point, of which there are as many as the cell has sides."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=_DOUBLE, requires_grad=True), [5, 7]
+
+    @staticmethod
+    def forward(ctx, points, sides):
+        ctx.count, ctx.columns = len(sides), points.shape[1]
+        return points.mean(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[:, None].expand(-1, ctx.columns) / ctx.count, None

@@ -55,7 +55,7 @@ class MagnitudeWithoutItsSign(right.Magnitudes):
 class ZeroTimesInfinity(right.LogSumWithBias):
     """Multiplies shares of zero by what is infinite, if the bias leaves elements out.
 
-    Breaks: Function.backward.gradient
+    Breaks: Function.backward.large-numbers
     """
 
     inputs = right.LogSumWithBias.inputs
@@ -71,7 +71,7 @@ class ZeroTimesInfinity(right.LogSumWithBias):
 class UnknownTimesZero(right.LossOfWhatIsKnown):
     """Multiplies by zero what is not-a-number, and stays so.
 
-    Breaks: Function.backward.gradient
+    Breaks: Function.backward.large-numbers
     """
 
     inputs = right.LossOfWhatIsKnown.inputs

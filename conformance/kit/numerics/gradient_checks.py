@@ -30,6 +30,8 @@ from conformance.kit.world import World
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 SINGLE = torch.finfo(torch.float32).eps
+#: Longer steps overrule a difference only if it is this many times their noise.
+CLEAR = 8
 
 
 def expect_derivative(
@@ -130,7 +132,8 @@ def _slopes(
         found = slope_along(world, run, cotangents, at, gradient, direction, eps)
         if is_derived and found.verdict == "differs":
             again = slope_along(world, run, cotangents, at, gradient, direction, max(eps, SINGLE))
-            return again if again.verdict == "agrees" and again.noise < found.deviation else found
+            is_clear = again.verdict == "agrees" and CLEAR * again.noise < found.deviation
+            return again if is_clear else found
         return found
 
     return [along(direction) for direction in moves]

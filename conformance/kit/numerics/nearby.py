@@ -8,6 +8,7 @@ import torch
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import is_arrangeable, is_strided, stored_values, to_double
+from conformance.kit.traits import symmetric_like
 from conformance.kit.world import World
 
 
@@ -16,9 +17,10 @@ def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleC
     yield sample
     for attempt in range(tries):
         values = {at: sample.values[at].detach() for at in sample.active}
-        point = sample.having(
-            {at: value + 0.02 * direction(world, value, "near", attempt, at) for at, value in values.items()}
-        )
+        moves = {
+            at: symmetric_like(value, direction(world, value, "near", attempt, at)) for at, value in values.items()
+        }
+        point = sample.having({at: value + 0.02 * moves[at] for at, value in values.items()})
         if world.try_call(point.run):
             yield point
 

@@ -124,7 +124,7 @@ def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) 
     steps = ladder.longest * size * ladder.ratio ** numbers(range(ladder.count))
     rows, noises = [], []
     for _ in range(ladder.along if along else ladder.elsewhere):
-        beside = 0.1 * float(steps[0]) * drawn(function.value, generator)
+        beside = 0.1 * float(steps[0]) * function.kept(drawn(function.value, generator))
         x = function.rounded(function.value + beside)
         y = function(x)
         g = function.rounded_cotangent(drawn(y, generator))

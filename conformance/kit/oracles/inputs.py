@@ -15,6 +15,7 @@ from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.oracles.vector_function import Vector, VectorFunction
 from conformance.kit.tensors import dense, double_dtype, is_strided, stored_values, to_double
+from conformance.kit.traits import symmetric_like
 from conformance.kit.world import World
 
 
@@ -28,6 +29,9 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
     def rounded(x: Vector) -> Vector:
         stored = _tensor(x, like)
         return _vector((stored + stored.mH) / 2 if symmetric else stored)
+
+    def kept(x: Vector) -> Vector:
+        return _vector(symmetric_like(value, _tensor(x, like))) if is_strided(value) else x
 
     def placed(x: Vector) -> torch.Tensor:
         moved = torch.empty_like(value) if is_strided(value) else value.clone()
@@ -52,7 +56,7 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
 
     of_dtypes = epsilon([*run.outputs, *run.leaves.values()])
     inside = max(of_dtypes, result_epsilon(world, run), working_epsilon(run.sample, world))
-    return VectorFunction(_vector(like), forward, backward, rounded, _rounding(run.outputs), of_dtypes, inside)
+    return VectorFunction(_vector(like), forward, backward, rounded, _rounding(run.outputs), of_dtypes, inside, kept)
 
 
 def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:

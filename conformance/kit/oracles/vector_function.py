@@ -28,6 +28,8 @@ class VectorFunction:
     of_dtypes: float
     #: The same of what is computed between them.
     epsilon: float
+    #: The part of a direction that leaves the value what it is: a symmetric matrix.
+    kept: Callable[[Vector], Vector] = field(default=torch.clone)
     calls: int = field(default=0)
 
     def __call__(self, x: Vector) -> Vector:

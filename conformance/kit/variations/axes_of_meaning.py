@@ -25,7 +25,7 @@ from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.sizes import SIZES as KINDS
-from conformance.kit.variations.sizes import UNEQUAL, is_plain, is_tied, sized_otherwise, stretched
+from conformance.kit.variations.sizes import UNEQUAL, are_tied, is_plain, sized_otherwise, stretched
 from conformance.kit.variations.variants import longer
 from conformance.kit.variations.words import numbers_named
 from conformance.kit.world import World
@@ -70,7 +70,7 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
         return
     shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
     for old in sorted({n for shape in shapes.values() for n in shape if n > 1}):
-        if any(is_tied(value, {old, *(math.prod(shape) for shape in shapes.values())}) for value in sample.values):
+        if are_tied(sample, {old, *(math.prod(shape) for shape in shapes.values())}):
             continue
         places = [(at, dim) for at, shape in shapes.items() for dim, n in enumerate(shape) if n == old]
         smaller = {n for at, _ in places for n in shapes[at] if 1 < n < old}  # a matrix becomes a square
@@ -181,17 +181,6 @@ def _constants(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
             yield "a segment longer by one", longer
 
 
-def special(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Constants with an element that is infinite or NaN: if results are finite, gradients must be."""
-    for at, value in enumerate(sample.values):
-        is_constant = is_arrangeable(value) and at not in (*sample.active, *sample.of_modules)
-        if is_constant and value.numel() > 1:
-            for number in (-math.inf, math.nan):
-                changed = value.detach().clone(memory_format=torch.contiguous_format)
-                changed.view(-1)[changed.numel() // 2] = number
-                yield Pick("special", sample.names[at], f"{number} in the middle", partial(_with, at=at, other=changed))
-
-
 def _defaults(sample: SampleCall, world: World) -> Iterator[Pick]:
     """The defaults of forward that the sample leaves out, passed with another value."""
     function = sample.subject.function
@@ -279,5 +268,4 @@ MEANINGS: dict[str, Callable[[SampleCall, World], Iterator[Pick]]] = {
     "number": number,
     "choice": choice,
     "value": value,
-    "special": special,
 }

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["AS_GIVEN", "FAMILIES", "MEANING", "WHOLE", "Pick", "Variation"]
 
 #: Families of axes that give another sample: the plain call there must be right by itself.
-MEANING = ("size", "number", "choice", "value", "special")
+MEANING = ("size", "number", "choice", "value")
 #: All families, in their order. Where two meet, the earlier one's test judges the pair.
 FAMILIES = (
     *MEANING,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import is_strided, to_double
@@ -63,11 +64,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
     new = change(size)
-    if (
-        size < (1 if kind == SEVERAL else 2)
-        or new in {0, size}
-        or any(is_tied(value, sizes) for value in sample.values)
-    ):
+    if size < (1 if kind == SEVERAL else 2) or new in {0, size} or are_tied(sample, sizes):
         return None
     # Another dimension of one may be there to be broadcast.
     if size == 1 and any(value.dim() < 2 or 1 in value.shape[1:] for value in tensors.values()):
@@ -88,7 +85,7 @@ def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
         others = [other for place, other in tensors.items() if place != at and other.dim() == value.dim()]
         for dim, size in enumerate(value.shape):
             alike = size > 1 and any(other.shape[dim] == size for other in others)
-            if alike and not any(is_tied(each, {size, value.numel()}) for each in sample.values):
+            if alike and not are_tied(sample, {size, value.numel()}):
                 made = meant(sample, {at: stretched(value, dim, size + 2)})
                 if made is not None:
                     yield replace(made, label=f"{sample.label}, {sample.names[at]} longer along dimension {dim}")
@@ -104,7 +101,7 @@ def is_plain(sample: SampleCall) -> bool:
 
 def holds_no_object(sample: SampleCall) -> bool:
     """Whether every value is a tensor, number, string or None: an object may have state."""
-    return not any(is_tied(value, set()) for value in sample.values)
+    return not any(_is_tied(value, set()) for value in sample.values)
 
 
 def is_read(sample: SampleCall, other: SampleCall) -> bool:
@@ -126,8 +123,14 @@ def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
     return moved
 
 
-def is_tied(value: Any, sizes: set[int]) -> bool:
-    """Whether a value may have to match the sizes: an integer equal to one, or an object."""
+def are_tied(sample: SampleCall, sizes: set[int]) -> bool:
+    """Whether an argument may have to match the sizes: an equal integer, a list of numbers as long, or an object."""
+    args = pytree.tree_unflatten(list(sample.values), sample.structure)
+    lists = [one for one in args if isinstance(one, list | tuple) and not any(map(torch.is_tensor, one))]
+    return any(_is_tied(value, sizes) for value in sample.values) or any(len(one) in sizes for one in lists)
+
+
+def _is_tied(value: Any, sizes: set[int]) -> bool:
     plain = isinstance(value, (torch.Tensor, bool, int, float, str, torch.dtype)) or value is None
     return not plain or (isinstance(value, int) and value in sizes)
 

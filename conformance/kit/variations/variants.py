@@ -91,14 +91,18 @@ def without_rows(sample: SampleCall, world: World, count: int | None = None) -> 
 def longer(sample: SampleCall, world: World) -> SampleCall | None:
     """Return the sample with every tensor twice as long in the first dimension; None if that is impossible.
 
-    A tensor may have no dimension, or no rank any rows. A rank without rows makes the same call as before.
+    A single row stays one beside several rows of another input. It is impossible if a tensor has no dimension, or no
+    rank any rows. A rank without rows makes the same call as before.
     """
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     has_rows = all(value.dim() and is_strided(value) for value in tensors.values())
     grows = has_rows and any(sample.values[at].shape[0] for at in sample.active)
     whole = [value for value in tensors.values() if not _has_fractions(value) and value.dtype is not torch.bool]
     beyond = max((int(value.max()) + 1 for value in whole if value.numel()), default=0)
-    made = meant(sample, {at: _twice(value, beyond) for at, value in tensors.items()}) if grows else None
+    has_many = has_rows and any(len(tensors[at]) > 1 for at in sample.active)
+    stays = [at for at, value in tensors.items() if has_many and len(value) == 1]  # one for all rows, as a filter is
+    twice = {at: _twice(value, beyond) for at, value in tensors.items() if grows and at not in stays}
+    made = meant(sample, twice) if grows else None
     if not all(world.exchange(made is not None)):
         return None
     return made and replace(made, label=f"{sample.label} made longer")
