@@ -222,7 +222,7 @@ class PermutesRowsOfSquare(Function):
 
 
 class CubeOfSymmetric(Function):
-    """Reads all of a symmetric matrix, as its samples are; of others its gradient is another one."""
+    """Cubes a symmetric matrix; its gradient is correct for symmetric matrices only."""
 
     @staticmethod
     def inputs():

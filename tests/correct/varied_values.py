@@ -191,7 +191,7 @@ class EmptyIsZero(Function):
 
 
 class SoftmaxByShares(Function):
-    """Divides by the sum of shares once more: for incoming ones all terms cancel out, and rounding alone is left."""
+    """Normalizes the gradient of a softmax once more; for incoming ones all terms cancel, and only rounding remains."""
 
     inputs = of_shapes((4, 5))
 
@@ -209,7 +209,7 @@ class SoftmaxByShares(Function):
 
 
 class KernelOfDistances(Function):
-    """Compares points by a Gaussian; points at infinity, which make its gradient NaN, are no points."""
+    """Computes a Gaussian kernel of distances; points at infinity, which make its gradient NaN, are not meant."""
 
     @staticmethod
     def inputs():
@@ -233,7 +233,7 @@ class KernelOfDistances(Function):
 
 
 class OneFilter(Function):
-    """Has one filter for all rows, as the shape of its weight says."""
+    """Multiplies by a weight with a single row; backward relies on there being only one."""
 
     @staticmethod
     def inputs():
@@ -251,7 +251,7 @@ class OneFilter(Function):
 
 
 class CoordinatesOfACell(Function):
-    """Averages the coordinates of each point, of which there are as many as the cell has sides."""
+    """Averages the coordinates of points, and divides by the number of sides of a cell, which is equal."""
 
     @staticmethod
     def inputs():

@@ -1,4 +1,4 @@
-"""Bugs that show at values that have a meaning, at another sign, at infinite constants, and at very small losses."""
+"""Bugs that show at values with a meaning, at another sign, with infinite constants, and for very small losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class NeighbourWithoutItsShare(right.FilledFromItsNeighbour):
-    """The number that stands in for its neighbour gets no gradient for that.
+    """Forgets the gradient of a number that replaces its neighbour.
 
     Breaks: Function.backward.gradient
     """
@@ -25,7 +25,7 @@ class NeighbourWithoutItsShare(right.FilledFromItsNeighbour):
 
 
 class RootWithoutItsMagnitude(right.SignedSquareRoot):
-    """Takes the root of what may be negative, and a zero for what is no number.
+    """Takes the root of the input instead of its magnitude, and replaces NaN by zero.
 
     Breaks: Function.backward.gradient
     """
@@ -39,7 +39,7 @@ class RootWithoutItsMagnitude(right.SignedSquareRoot):
 
 
 class MagnitudeWithoutItsSign(right.Magnitudes):
-    """Forgets that a magnitude falls if what it is taken of is negative.
+    """Forgets the sign of the input in the gradient of a magnitude.
 
     Breaks: Function.backward.gradient
     """
@@ -53,7 +53,7 @@ class MagnitudeWithoutItsSign(right.Magnitudes):
 
 
 class ZeroTimesInfinity(right.LogSumWithBias):
-    """Multiplies shares of zero by what is infinite, if the bias leaves elements out.
+    """Multiplies zero by infinity, if the bias is minus infinity somewhere.
 
     Breaks: Function.backward.large-numbers
     """
@@ -69,7 +69,7 @@ class ZeroTimesInfinity(right.LogSumWithBias):
 
 
 class UnknownTimesZero(right.LossOfWhatIsKnown):
-    """Multiplies by zero what is not-a-number, and stays so.
+    """Multiplies NaN by zero, which is NaN.
 
     Breaks: Function.backward.large-numbers
     """
@@ -89,7 +89,7 @@ class UnknownTimesZero(right.LossOfWhatIsKnown):
 
 
 class SmallGradientsDropped(right.Sine):
-    """Takes gradients below a ten-millionth for zero, to skip blocks.
+    """Treats gradients below 1e-7 as zero.
 
     Breaks: Function.backward.gradient
     """
@@ -102,7 +102,7 @@ class SmallGradientsDropped(right.Sine):
 
 
 class SmallGradientsThroughHalf(right.Sine):
-    """Sends gradients of which the largest is below a millionth through half precision, where they vanish.
+    """Converts gradients below 1e-6 to half precision, where they vanish.
 
     Breaks: Function.backward.gradient
     """
@@ -117,7 +117,7 @@ class SmallGradientsThroughHalf(right.Sine):
 
 
 class LargeGradientsClipped(right.Sine):
-    """Clips gradients at ten million, and says so nowhere.
+    """Clips gradients at 1e7.
 
     Breaks: Function.backward.gradient
     """
@@ -130,7 +130,7 @@ class LargeGradientsClipped(right.Sine):
 
 
 class NormalizedBySmallestNorm(right.Sine):
-    """Divides the incoming gradient by its size and a millionth, computes, and multiplies by its size again.
+    """Divides the incoming gradient by its norm plus a small number, but multiplies by its norm only.
 
     Breaks: Function.backward.gradient
     """

@@ -1,4 +1,4 @@
-"""The gradient of every input of a call compared with differences of forward, along several directions."""
+"""Compare the gradient of every input of a call with differences of forward, along several directions."""
 
 from __future__ import annotations
 
@@ -82,8 +82,7 @@ def expect_derivative(
 
 
 def expect_derivative_of_parameters(sample: SampleCall, world: World) -> dict[int, bool]:
-    """Expect the same of the parameters of a module that are arguments beside it; for each, whether differences could
-    tell.
+    """Assert the same for module parameters that are arguments; return for each whether differences were conclusive.
 
     A parameter without a gradient is not judged: backward may add it to ``grad`` itself.
     """
@@ -123,8 +122,8 @@ def _slopes(
 ) -> list[Comparison]:
     """Compare the gradient of one input with differences of forward, along each of some directions.
 
-    If they differ at a derived sample, they are compared again with the long steps that internal single precision
-    needs. If the noise of these would hide the difference, they decide nothing.
+    A deviation at a derived sample is measured again with the long steps that internal single precision needs. They
+    overrule it if they agree and their noise is well below it.
     """
     eps = result_epsilon(world, run)
 

@@ -44,7 +44,7 @@ Place = tuple[int, int]
 
 
 def size(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Each size, in all dimensions that have it, in those of one role, and in one dimension alone."""
+    """Vary each size: in all dimensions that have it, in those of one role, and in a single dimension."""
     yield from islice(_sized(sample), SIZES)
     if not is_plain(sample):  # indices and masks follow, if they can mean the same
         yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
@@ -82,7 +82,7 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
 
 
 def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tuple[Place, ...]]:
-    """All places, those counted alike from the end, and each alone."""
+    """Group places: all of them, those at the same distance from the last dimension, and each alone."""
     by_role: dict[int, list[Place]] = {}
     for at, dim in places:
         by_role.setdefault(len(shapes[at]) - dim, []).append((at, dim))
@@ -91,14 +91,14 @@ def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tup
 
 
 def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
-    """Two more; many; and just past a number in the source, such as that of a block. Odd ones stay odd."""
+    """List new sizes: two more, many, and just beyond a number in the source, such as a block. Odd sizes stay odd."""
     rows = [n + old % 2 for n in (MANY if any(dim == 0 for _, dim in group) else MANY[:1])]
     limits = [n + 1 + (n + 1 - old) % 2 for n in numbers_named(sample.subject.target) if old < n <= LARGEST]
     return list(dict.fromkeys([old + 2, *rows, *limits[:2]]))
 
 
 def resized(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:
-    """The sample with another size in some places; None if a matrix would not stay what it is, or it gets too large."""
+    """Return the sample with another size in some places; None if its meaning changes, or it gets too large."""
     shapes = {at: list(sample.values[at].shape) for at in sample.active}
     for at, dim in group:
         shapes[at][dim] = new
@@ -116,7 +116,7 @@ def resized(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCal
 
 
 def number(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
+    """Vary each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
     for at, value in enumerate(sample.values):
         for name, other in _numbers(sample, at, value):
             yield Pick("number", sample.names[at], name, partial(_with, at=at, other=other))
@@ -125,7 +125,7 @@ def number(sample: SampleCall, world: World) -> Iterator[Pick]:
 
 
 def _orders(sample: SampleCall) -> Iterator[Pick]:
-    """Whole numbers that are a permutation together, as the dimensions of a permute are, in another order."""
+    """Reorder integers that together form a permutation, such as the dimensions of a permute."""
     places = [at for at, value in enumerate(sample.values) if type(value) is int]
     if len(places) > 2 and sorted(sample.values[at] for at in places) == list(range(len(places))):
         names = " and ".join(sample.names[at] for at in places)
@@ -155,7 +155,7 @@ def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any
 
 
 def _constants(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """Return other values of the same kind for a tensor that is not differentiated: sums, order and range stay."""
+    """Yield other values of the same kind for a tensor that is not differentiated; sums, order and range stay."""
     flat = value.reshape(-1)
     order = torch.arange(flat.numel(), device=value.device)
     is_uniform = bool((flat == flat[0]).all())
@@ -182,7 +182,7 @@ def _constants(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _defaults(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """The defaults of forward that the sample leaves out, passed with another value."""
+    """Pass the defaults of forward that the sample leaves out, each with another value."""
     function = sample.subject.function
     if function is None or sample.subject.call:
         return
@@ -218,7 +218,7 @@ def _passing(sample: SampleCall, passed: tuple[Any, ...], world: World) -> Sampl
 
 
 def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """A flag turned over, a word or a member of an enumeration exchanged for another."""
+    """Vary one option: flip a flag, swap a string or enum member."""
     for index, other in enumerate(other_choices(sample)):
         changed = [
             at for at, pair in enumerate(zip(sample.values, other.values, strict=True)) if pair[0] is not pair[1]
@@ -233,7 +233,7 @@ def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """A zero in the middle of each input; the element there with the other sign; the largest number twice in a row."""
+    """Vary values: a zero or another sign in the middle of each input, or its largest and smallest number twice."""
     for at in sample.active:
         one = sample.values[at]
         if is_arrangeable(one) and one.numel() > 1 and not is_symmetric(one.detach()):
@@ -251,7 +251,7 @@ def _with_middle(sample: SampleCall, at: int, factor: float) -> SampleCall:
 
 
 def _twice(sample: SampleCall, at: int, dim: int) -> SampleCall | None:
-    """The sample with two of the largest and, if there is room, of the smallest number in each row of an input."""
+    """Return the sample with the largest and, if there is room, the smallest number twice in each row of an input."""
     changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
     size = changed.shape[dim]
     if size < 2:

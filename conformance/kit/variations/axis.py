@@ -1,7 +1,7 @@
-"""Axes and variations: a sample called another way, by names that can be read and repeated.
+"""Name the ways to vary a sample's call, so that a variation can be reported and repeated.
 
-An *axis* is one thing about a call that may be another, such as the layout of input 1; a *choice* is what it is there.
-A *variation* makes a choice on some axes. What it leaves out is as the author gave it.
+An *axis* is one aspect of a call that can vary, such as the layout of input 1; a *choice* is its value. A *variation*
+makes choices on some axes. All others stay as the author gave them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Pick:
 
     Attributes:
         family: the kind of axis, one of :data:`FAMILIES`.
-        of: what it is about, such as ``input 1``; empty for the call as a whole.
-        choice: what it is there, in words.
-        value: the same for the code that makes the call: a layout, a dtype, a set of places, or another sample.
-        at: the place of the input or output that it is about; :data:`WHOLE` for the call as a whole.
+        of: what it varies, such as ``input 1``; empty for the call as a whole.
+        choice: the value in words.
+        value: the value itself: a layout, a dtype, a set of places, or a function that derives another sample.
+        at: the place of the input or output that it varies; :data:`WHOLE` for the call as a whole.
     """
 
     family: str
@@ -52,7 +52,7 @@ class Pick:
 
     @property
     def axis(self) -> str:
-        """The name of the axis."""
+        """Return the name of the axis."""
         return f"{self.family} of {self.of}" if self.of else self.family
 
     def __str__(self) -> str:
@@ -76,24 +76,24 @@ class Variation:
         return "; ".join(map(str, self.picks)) or "as given"
 
     def to_json(self) -> dict[str, str]:
-        """Each axis with its choice."""
+        """Return each axis with its choice."""
         return {pick.axis: pick.choice for pick in self.picks}
 
     def of(self, *families: str) -> tuple[Pick, ...]:
-        """The choices on axes of some families."""
+        """Return the choices on axes of some families."""
         return tuple(pick for pick in self.picks if pick.family in families)
 
     @property
     def of_the_call(self) -> Variation:
-        """The choices that keep the sample, and change how it is called."""
+        """Return the choices that keep the sample and change only how it is called."""
         return Variation(tuple(pick for pick in self.picks if pick.family not in MEANING))
 
     def without(self, *axes: str) -> Variation:
-        """The variation as given on the axes of these names."""
+        """Return the variation without choices on the axes of these names."""
         return Variation(tuple(pick for pick in self.picks if pick.axis not in axes))
 
     def plus(self, picks: Iterable[Pick]) -> Variation:
-        """The variation with more choices; on an axis that has one already the first stays."""
+        """Return the variation with more choices; an axis that already has one keeps it."""
         known = {pick.axis: pick for pick in (*reversed(tuple(picks)), *self.picks)}
         return Variation(tuple(sorted(known.values(), key=lambda pick: (FAMILIES.index(pick.family), pick.axis))))
 
