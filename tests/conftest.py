@@ -1,4 +1,4 @@
-"""Ranks for tests of the runner: what is started once serves all tests of a module."""
+"""Ranks for tests of the runner: what is started once serves the modules that a process tests, one after the other."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
+from conformance.run.kept import kept_forkserver
 from tests.faults.running import new_pool
 
 
 @pytest.fixture(scope="module")
 def forkserver() -> Iterator[Forkserver]:
-    """The process that ranks are forked from."""
-    with Forkserver() as forkserver:
+    """The process that ranks are forked from, at rest between two modules as between two calls of check."""
+    with kept_forkserver() as forkserver:
         yield forkserver
 
 

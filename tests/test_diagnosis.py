@@ -35,12 +35,9 @@ GATHERS = {
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    forkserver = Forkserver()
-    pool = Pool(forkserver, Settings(path=(".",)))
-    yield pool
-    pool.close()
-    forkserver.close()
+def pool(forkserver: Forkserver) -> Iterator[Pool]:
+    with Pool(forkserver, Settings(path=(".",))) as pool:
+        yield pool
 
 
 @pytest.mark.parametrize("name", GATHERS)

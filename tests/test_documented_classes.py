@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from conformance.core.plan import SubjectRef
-from conformance.ranks.client import Forkserver
 from conformance.ranks.first_look import preflight
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
@@ -50,12 +49,9 @@ def test_a_documented_class_keeps_the_spec_that_was_written_from_it(documented: 
 
 
 @pytest.fixture(scope="module")
-def pool():
-    forkserver = Forkserver()
-    ranks = Pool(forkserver, Settings(path=(str(Path.cwd()),), timeout=60))
-    yield ranks
-    ranks.close()
-    forkserver.close()
+def pool(forkserver):
+    with Pool(forkserver, Settings(path=(str(Path.cwd()),), timeout=60)) as ranks:
+        yield ranks
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("published.")[2])

@@ -17,7 +17,6 @@ from conformance.core import catalog, clauses
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import SubjectRef
 from conformance.prove import proving
-from conformance.ranks.client import Forkserver
 from conformance.run.references import reference_subjects
 from tests.outside import OPERATORS, operators, operators_to_prove
 
@@ -43,9 +42,8 @@ def installed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def proof(installed):
-    with Forkserver() as forkserver:
-        yield proving._Proof(installed, forkserver)
+def proof(installed, forkserver):
+    return proving._Proof(installed, forkserver)
 
 
 def broken(proof, subject: SubjectRef, clause: str = "", compiled: bool = True) -> set[str]:
