@@ -73,9 +73,10 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
         if are_tied(sample, {old, *(math.prod(shape) for shape in shapes.values())}):
             continue
         places = [(at, dim) for at, shape in shapes.items() for dim, n in enumerate(shape) if n == old]
-        smaller = {n for at, _ in places for n in shapes[at] if 1 < n < old}  # a matrix becomes a square
+        # A matrix becomes a square; an even size stays even, for it may be made of pairs.
+        larger = {n for at, _ in places for n in shapes[at] if n > old and (old % 2 or n % 2 == 0)}
         for group in _groups(places, shapes):
-            squares = sorted(smaller)[-1:] if len(group) == len(places) else []
+            squares = sorted(larger)[:1] if len(group) == len(places) else []
             for new in dict.fromkeys([*squares, *_sizes(old, group, sample)]):
                 of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
                 yield Pick("size", of, f"{new} instead of {old}", partial(resized, group=group, new=new))

@@ -115,11 +115,12 @@ def is_read(sample: SampleCall, other: SampleCall) -> bool:
 
 
 def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
-    """Move the elements beyond a smaller tensor's sizes halfway to the last one, which keeps bounds and order."""
+    """Move the elements beyond a smaller tensor's sizes halfway to its last one, which keeps bounds and order."""
     moved = large.detach().clone()
     for dim, size in enumerate(small.shape):
-        beyond = moved.narrow(dim, size, max(0, moved.shape[dim] - size))
-        beyond.copy_((beyond + moved.narrow(dim, -1, 1)) / 2)
+        if moved.shape[dim] > size:
+            beyond = moved.narrow(dim, size, moved.shape[dim] - size)
+            beyond.copy_((beyond + moved.narrow(dim, max(0, size - 1), 1)) / 2)
     return moved
 
 
