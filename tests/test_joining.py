@@ -37,7 +37,14 @@ def test_ranks_that_disagree_on_whether_a_clause_applies_are_an_error():
 def test_a_rank_that_waits_for_one_where_the_clause_does_not_apply_is_not_late():
     late, left = RankOutcome(0, "timeout", collectives=("allgather",)), RankOutcome(1, "not-applicable", "refused")
     outcome, message = join([late, left], 2)
-    assert (outcome, message) == ("not-applicable", "rank 1 of 2: refused")
+    assert (outcome, "rank 0 timeout, rank 1 not-applicable" in message) == ("error", True)
+    assert join([replace(late, collectives=()), left], 2)[0] == "timeout", "it waited for nobody"
+
+
+def test_a_rank_that_waits_for_one_that_call_left_accuses_nobody():
+    late, why = RankOutcome(0, "timeout", collectives=("allgather",)), "call= raises outside of F: ValueError: no"
+    left = RankOutcome(1, "not-applicable", why)
+    assert join([late, left], 2) == ("not-applicable", f"rank 1 of 2: {why}")
     assert join([replace(late, collectives=()), left], 2)[0] == "timeout", "it waited for nobody"
 
 

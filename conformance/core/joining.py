@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The message of a test whose clause applies only on some ranks.
 DISAGREE = "ranks disagree on whether the clause applies"
+#: How the message of a rank begins on which ``call=`` raised, outside of the subject.
+OUTSIDE = "call= raises outside of"
 #: Clauses whose tests make calls in which only some ranks take part.
 OF_GROUPS = "Collective.group."
 
@@ -68,17 +70,23 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
-    """Tell whether the clause applies on only some ranks."""
-    return {outcome.outcome for outcome in outcomes} == {"not-applicable", "pass"}
-
-
-def _left_behind(outcomes: Sequence[RankOutcome]) -> RankOutcome | None:
-    """Return a rank on which the test ended as not applicable, if the others only wait for it in a collective."""
+    """Tell whether the clause applies on only some ranks: the others pass, or wait in a collective."""
     without = [outcome for outcome in outcomes if outcome.outcome == "not-applicable"]
     others = [outcome for outcome in outcomes if outcome.outcome != "not-applicable"]
     furthest = max((len(outcome.collectives) for outcome in without), default=0)
-    waits = all(outcome.outcome == "timeout" and len(outcome.collectives) > furthest for outcome in others)
-    return without[0] if without and others and waits else None
+    return bool(without and others) and all(
+        outcome.outcome == "pass" or (outcome.outcome == "timeout" and len(outcome.collectives) > furthest)
+        for outcome in others
+    )
+
+
+def _left_behind(outcomes: Sequence[RankOutcome]) -> RankOutcome | None:
+    """Return a rank on which ``call=`` itself raised, if the others only wait for it in a collective."""
+    left = [one for one in outcomes if one.outcome == "not-applicable" and one.message.startswith(OUTSIDE)]
+    others = [one for one in outcomes if one not in left]
+    furthest = max((len(one.collectives) for one in left), default=0)
+    waits = all(one.outcome == "timeout" and len(one.collectives) > furthest for one in others)
+    return left[0] if left and others and waits else None
 
 
 def _likely(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from conformance.core.joining import OUTSIDE
 from conformance.kit.answers import ANSWERED
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import foreign, last_own
@@ -50,7 +51,7 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
     if not isinstance(subject.target, type) and not any(_is_in(frame, subject.call) for frame in own):
         return  # backward of what a callable made has no frame of its own
     words = next(iter(str(raised).splitlines()), "")
-    told = f"call= raises outside of {_name(subject)}: {type(raised).__name__}: {words} (at {last_own(own)})"
+    told = f"{OUTSIDE} {_name(subject)}: {type(raised).__name__}: {words} (at {last_own(own)})"
     raise (NotApplicable if subject.label in ANSWERED else Skipped)(told) from error
 
 
