@@ -84,8 +84,7 @@ def _left_behind(outcomes: Sequence[RankOutcome]) -> RankOutcome | None:
     """Return a rank on which ``call=`` itself raised, if the others only wait for it in a collective."""
     left = [one for one in outcomes if one.outcome == "not-applicable" and one.message.startswith(OUTSIDE)]
     others = [one for one in outcomes if one not in left]
-    furthest = max((len(one.collectives) for one in left), default=0)
-    waits = all(one.outcome == "timeout" and len(one.collectives) > furthest for one in others)
+    waits = all(one.outcome == "timeout" and one.collectives for one in others)
     return left[0] if left and others and waits else None
 
 
