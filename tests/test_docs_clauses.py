@@ -49,7 +49,7 @@ def build(folder: Path, pages: Mapping[str, str], first: Path | None = None) -> 
     (folder / "index.rst").write_text(f"Site\n====\n\n.. toctree::\n\n{listed}", encoding="utf-8")
     for name, text in pages.items():
         (folder / f"{name}.rst").write_text(f"Page\n====\n\n{text}\n", encoding="utf-8")
-    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-b", "html", str(folder), str(folder / "out")]
+    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-N", "-b", "html", str(folder), str(folder / "out")]
     return subprocess.run(command, text=True, capture_output=True).stderr
 
 
