@@ -21,6 +21,7 @@ from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.gradient_checks import gradients_of
 from conformance.kit.once import Once
 from conformance.kit.tensors import dense, differentiable, freed
+from conformance.kit.unwritten import UNWRITTEN, unwritten_in
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.axis import AS_GIVEN, MEANING, WHOLE, Variation
 from conformance.kit.variations.layouts import in_other_layout
@@ -129,8 +130,9 @@ class Probe:
         try:
             yield
         except Deviation as deviation:
-            if self.world.size == 1 and self._changes():
-                raise NotApplicable(CHANGING) from deviation
+            unwritten = unwritten_in(self.sample, self.world) and UNWRITTEN
+            if why := CHANGING if self.world.size == 1 and self._changes() else unwritten:
+                raise NotApplicable(why) from deviation
             raise
 
     def _changes(self) -> bool:
@@ -189,8 +191,7 @@ class Probe:
     def equal_call(self, variation: Variation) -> Observed:
         """Make the plain call with the numbers of a variation: the expected outcome of the varied call.
 
-        An output that is left out counts with a gradient of zeros, an input in a lower precision by its rounded
-        numbers; all inputs need a gradient.
+        Outputs left out count with zeros, inputs in a lower precision by rounded numbers; all inputs need a gradient.
         """
         there = self.at(variation)
         numbers = Variation(variation.of("dtype", "used", "gradient form", "gradient layout"))
