@@ -96,3 +96,16 @@ def doubled(x):
 def test_a_callable_is_accused_of_what_backward_of_its_functions_raises():
     subject = check(Subject(doubled, inputs=[X], call=lambda function, x: function(x))).subjects[0]
     assert "Function.backward.any-layout" in [clause.id for clause in subject.clauses if clause.broken]
+
+
+class CallsNothing:
+    """A ``call=`` that is an object and raises; it has no lines that could be found."""
+
+    __hash__ = None
+
+    def __call__(self, function, x):
+        raise ValueError("not today")
+
+
+def test_a_call_that_is_an_object_is_not_taken_for_the_callable():
+    assert found(Subject(doubled, inputs=[X], call=CallsNothing())).verdict == "incomplete"

@@ -48,7 +48,8 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
     own = [frame for frame in frames if not foreign(frame.filename)]
     if not own or any(_is_in(frame, subject.target) for frame in own) or _is_applied(raised, frames, subject.target):
         return
-    if not isinstance(subject.target, type) and not any(_is_in(frame, subject.call) for frame in own):
+    is_known = isinstance(subject.call, FunctionType) and not isinstance(subject.target, type)
+    if is_known and not any(_is_in(frame, subject.call) for frame in own):
         return  # backward of what a callable made has no frame of its own
     words = next(iter(str(raised).splitlines()), "")
     told = f"{OUTSIDE} {_name(subject)}: {type(raised).__name__}: {words} (at {last_own(own)})"

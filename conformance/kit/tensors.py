@@ -134,16 +134,23 @@ def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors have a number in common in memory.
 
     >>> x = torch.zeros(4, 2)
-    >>> overlap(x[:, 0], x[1]), overlap(x[:, 0], x[:, 1])
-    (True, False)
+    >>> overlap(x[:, 0], x[1]), overlap(x[:, 0], x[:, 1]), overlap(x[0], x[1].view(torch.uint8))
+    (True, False, False)
+    >>> overlap(torch.empty(0), torch.empty(0, dtype=torch.double))
+    False
     """
     if not share_memory(one, other):
         return False
-    if one.element_size() != other.element_size():
-        return True
-    places = torch.zeros(one.untyped_storage().nbytes() // one.element_size(), dtype=torch.bool)
-    places.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
-    return bool(places.as_strided(other.shape, other.stride(), other.storage_offset()).any())
+    held = torch.zeros(one.untyped_storage().nbytes(), dtype=torch.bool, device="cpu")
+    _bytes_of(one, held).fill_(True)
+    return bool(_bytes_of(other, held).any())
+
+
+def _bytes_of(tensor: torch.Tensor, held: torch.Tensor) -> torch.Tensor:
+    """The part of a storage that a tensor has; ``held`` has one element for each byte."""
+    size = tensor.element_size()
+    strides = [size * stride for stride in tensor.stride()]
+    return held.as_strided((*tensor.shape, size), (*strides, 1), size * tensor.storage_offset())
 
 
 def freed(tensor: torch.Tensor) -> bool:
