@@ -73,11 +73,13 @@ def report_of(subjects: Sequence[str], size: int, deadline: float, *more: str) -
     test = "test_gradient_is_the_sum_over_ranks and float64"
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         names = [f"hostile:{name}" for name in subjects]
-        run(
+        _, _, said = run(
             "run", *names, *words, "-k", test, "--no-compile", "--report", "out",
             cwd=Path(folder), within=PEER_LIMIT + 10 * len(subjects), env={"HOSTILE_MARK": "0"},
         )  # fmt: skip
         report = Path(folder, "out", "report.json")
+        if not report.exists():
+            sys.exit(f"the run left no report; it said:\n{said}")
         asked = {name: [t for t in reported(report, name) if t["reason"] != "not selected"] for name in names}
     return {name.partition(":")[2]: tests[0] for name, tests in asked.items()}
 

@@ -26,6 +26,7 @@ FEW = ("-k", "one_value_for_each_input", "--spec", "AllGatherGradAutograd")
 SHARED = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
 #: What a rehearsal makes do with: the steps are the same, and take a minute instead of an hour.
 SHORT = {
+    "resolution": ("--only", "scaled sum"),
     "published": ("torch.utils.checkpoint",),
     "faults": ("--ours", "killed,lone_error"),
     "benchmarks": ("--sizes", "1 KiB", "--worlds", "2"),
@@ -53,6 +54,11 @@ def owed(device: str, data: Path, workers: str) -> tuple[Step, ...]:
         Step("reference-second-device", (*run, "--device", f"{device}:1", "--ranks", "1")),
         Step("reference-gloo-cpu", (*run, "--device", "cpu")),  # the same machine, to tell the device's part
         Step("gathers-sharing-a-device", (*run, *GATHER, "--device", device, "--ranks", "2,4"), environment=alone),
+        Step(
+            "resolution",
+            (python, "-m", "tests.proof", "resolution", "--device", device, "--into", into),
+            f"resolution-{device}.md",
+        ),
         Step(
             "published",
             (python, "-m", "published", "--device", device, "--update", "--into", into, "--jobs", workers),

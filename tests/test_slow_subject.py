@@ -56,15 +56,30 @@ def test_time_in_which_the_controller_was_stopped_counts_as_a_tick(monkeypatch):
     assert running.seconds == pytest.approx(3 * TICK)
 
 
-@pytest.mark.parametrize(("seconds", "samples"), [(0.1, 1), (0.001, 80)])
-def test_a_slow_subject_has_time_for_many_calls_with_each_sample(tmp_path, seconds, samples):
-    body = (
-        f"import time\n    until = time.process_time() + {seconds}\n    while time.process_time() < until:\n"
-        "        pass\n    "
-    )
-    source = module("Slow", "return slow(x)") + f"\n\ndef slow(x):\n    {body}return x * 2\n"
-    source += f"\ndef several():\n    return {samples} * list(inputs())\n"
-    (tmp_path / "layers.py").write_text(source)
+SLOW = """
+
+import itertools, time
+calls = itertools.count()
+
+def slow(x):
+    until = time.process_time() + ({first} if next(calls) == 0 else {later})
+    while time.process_time() < until:
+        pass
+    return x * 2
+
+def several():
+    return {samples} * list(inputs())
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "samples"),
+    [(0.1, 0.1, 1), (0.001, 0.001, 80), (0.0, 0.1, 1)],
+    ids=["slow", "many samples", "slower later: others want the same device"],
+)
+def test_a_slow_subject_has_time_for_many_calls_with_each_sample(tmp_path, first, later, samples):
+    slow = SLOW.format(first=first, later=later, samples=samples)
+    (tmp_path / "layers.py").write_text(module("Slow", "return slow(x)") + slow)
     words = ("layers:Slow", "--inputs", "layers:several", "--ranks", "1", "--timeout", "1.5")
     run("run", *words, "-k", "test_gradient_is_the_derivative", "--report", "out", cwd=tmp_path)
     (test,) = [

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.record import DOCS
+from clause_pages.runs import Taken
 from clause_pages.suite import BROKEN, Clause
 from clause_pages.template import render
 
@@ -78,6 +80,8 @@ class Gpus(SphinxDirective):
                 gathers=gathers,
                 faults=faults,
                 kept=_kept,
+                counted=_counted,
+                taken=Taken.of,
             )
         ]
 
@@ -110,3 +114,10 @@ def _name(row: Mapping[str, Any]) -> str:
 def _kept(clauses: Sequence[Mapping[str, Any]]) -> str:
     asked = [clause for clause in clauses if clause["verdict"] == "pass" or clause["verdict"] in BROKEN]
     return f"{sum(clause['verdict'] == 'pass' for clause in asked)} of {len(asked)}"
+
+
+def _counted(report: Mapping[str, Any]) -> Counter[str]:
+    """How many clauses of all classes together have each verdict."""
+    verdicts = Counter(clause["verdict"] for subject in report["subjects"] for clause in subject["clauses"])
+    verdicts["broken"] = sum(verdicts.pop(word, 0) for word in BROKEN)
+    return verdicts

@@ -8,29 +8,36 @@ from collections.abc import Callable
 
 #: The subjects, by label.
 ANSWERED: set[str] = set()
-#: Python's own function, in case a test replaces it later.
-processor_time = time.process_time
+#: Python's own functions, in case a test replaces them later.
+processor_time, clock = time.process_time, time.clock_gettime
 #: The Function classes that ran in the calls of each subject, by label, as ``module:name``.
 FUNCTIONS: dict[str, tuple[str, ...]] = {}
 #: How many calls of each subject returned, by label.
 CALLS: Counter[str] = Counter()
 #: How many samples each subject was given, by label.
 SAMPLES: dict[str, int] = {}
-#: Called with the processor time (seconds) of one call for each sample: a rank reports it to its controller.
+#: Called with the processor time (seconds) of one call for each sample: a rank reports it to its controller. Called
+#: again while further calls return, so that the controller can tell slow tests from tests that hang.
 LISTENERS: list[Callable[[float], object]] = []
 #: Time that the suite itself needs around one call (seconds).
 AROUND = 0.001
+#: How often the listeners are called (seconds).
+EVERY = 0.5
+#: When they were called last, by the kernel's clock.
+_told_at = [0.0]
 
 
 def note(label: str, seconds: float) -> None:
-    """Record a call that returned; the first one is reported.
+    """Record a call that returned; the first one is reported, and one in half a second of the others.
 
     Args:
         label: the subject's.
         seconds: the processor time that the call took.
     """
     CALLS[label] += 1
-    if label not in ANSWERED:
+    now = clock(time.CLOCK_MONOTONIC)
+    if label not in ANSWERED or now - _told_at[0] > EVERY:
         ANSWERED.add(label)
+        _told_at[0] = now
         for tell in LISTENERS:
             tell((seconds + AROUND) * SAMPLES.get(label, 1))

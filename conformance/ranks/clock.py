@@ -13,6 +13,8 @@ TICK = 0.5
 COMPUTES = 0.1
 #: A test has time for this many calls of its subject.
 CALLS = 400
+#: A test has this many times its deadline while calls of its subject go on returning.
+PATIENCE = 10
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
 #: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
 GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
@@ -30,13 +32,39 @@ def sleep(seconds: float, _sleep=time.sleep) -> None:  # type: ignore[no-untyped
     _sleep(seconds)
 
 
-def grown(deadline: float, call_seconds: Iterable[float]) -> float:
-    """Extend the deadline of a test to the time of many calls of its subject, given the time of one on each rank.
+class Deadline:
+    """When a test is late: it has time for many calls of its subject, and more while such calls go on returning.
 
-    >>> grown(30.0, [0.01, 0.0]), grown(30.0, [2.0, 0.0])
-    (30.0, 800.0)
+    >>> deadline = Deadline(30.0)
+    >>> deadline.after(0.0, calls=1, call_seconds=2.0)
+    800.0
+    >>> deadline = Deadline(30.0)
+    >>> [deadline.after(now, calls, 0.01) for now, calls in ((14.0, 40), (29.0, 40), (31.0, 40))]
+    [30.0, 30.0, 30.0]
+    >>> deadline = Deadline(30.0)
+    >>> [deadline.after(now, calls, 0.01) for now, calls in ((29.0, 40), (30.0, 40), (46.0, 50))]
+    [30.0, 45.0, 60.0]
     """
-    return max(deadline, CALLS * max(call_seconds))
+
+    def __init__(self, seconds: float) -> None:
+        self.given = self.seconds = seconds
+        self.calls, self.called_at = 0, 0.0
+
+    def after(self, now: float, calls: int, call_seconds: float) -> float:
+        """Return the deadline, in seconds from the beginning.
+
+        Args:
+            now: the time since the beginning, in seconds.
+            calls: how many calls have returned by now; it may count only some of them.
+            call_seconds: how long a call takes.
+        """
+        self.seconds = max(self.seconds, CALLS * call_seconds)
+        if calls > self.calls:
+            self.calls, self.called_at = calls, now
+        half = self.given / 2
+        if now >= self.seconds and now - self.called_at < half and self.seconds < PATIENCE * self.given:
+            self.seconds += half
+        return self.seconds
 
 
 def grace(broken_at: float, dead: bool) -> float:

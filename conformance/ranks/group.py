@@ -12,7 +12,7 @@ from typing import Any
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import file_in_memory, matching
 from conformance.ranks.client import Forkserver
-from conformance.ranks.clock import TICK, RunningTime, grace, grown, monotonic, pace, sleep
+from conformance.ranks.clock import TICK, Deadline, RunningTime, grace, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
 from conformance.ranks.hangs import AGAIN, waited_in
 from conformance.ranks.owner import Owner
@@ -129,9 +129,11 @@ class RankGroup(Owner):
         """Serve the ranks until all are finished; return why some are not, if so, and the deadline that they had."""
         clock, last_words, in_vain, again = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness(), Stillness()
         broken_at: float | None = None
+        slowest = Deadline(deadline)
         while self._unfinished:
             now = clock.read([rank.pid for rank in self._unfinished])
-            deadline = grown(deadline, (rank.call_seconds for rank in self.ranks))
+            took = max(rank.call_seconds for rank in self.ranks)
+            deadline = slowest.after(now, sum(rank.calls for rank in self.ranks), took)
             elsewhere = self._elsewhere()
             broken = elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)
             if broken_at is None and (broken or in_vain.of(self._waiting_for_one_that_skipped(), now)):

@@ -64,7 +64,8 @@ class RankProcess:
     offered: list[Any] = field(default_factory=list)
     raised: bool = False  # before it offered that value
     seen: list[str] | None = None  # the collectives entered by the deadline
-    call_seconds: float = 0.0  # the processor time of the subject's first call that came back
+    call_seconds: float = 0.0  # the longest processor time of a call of the subject, of those that were reported
+    calls: int = 0  # how many calls that returned were reported: about one in half a second
     loading: bool = False
     broke: str = ""
     gone: bool = False
@@ -130,7 +131,8 @@ class RankProcess:
             self.offered.append(message.get("value"))
             self.raised = message.get("raised") is True
         elif event == "called" and isinstance(message.get("seconds"), float):
-            self.call_seconds = message["seconds"]
+            self.call_seconds = max(self.call_seconds, message["seconds"])
+            self.calls += 1
         elif event == "ready" and self.serial == 0:
             self.reply = {"outcome": "pass", "message": ""}
         elif event == "broke" and isinstance(message.get("message"), str):

@@ -17,8 +17,9 @@ def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
     command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short", "-n", "1"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    left = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert len(left) == ended.stdout.count("== ") == 7
+    assert "| scaled sum | 3 by 4 | float64 |" in (tmp_path / "resolution-emulated.md").read_text()
+    left = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert len(left) + 1 == ended.stdout.count("== ") == 8
     assert left["gpu-reference-second-device"]["environment"]["device"] == "emulated:1"
     assert left["gpu-reference"]["environment"]["accelerator"] == "emulated"
     tests = [test for one in left["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]

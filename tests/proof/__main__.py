@@ -32,7 +32,7 @@ from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
-RESOLUTION, SIMULATED = DATA / "resolution.md", DATA / "simulated.md"
+SIMULATED = DATA / "simulated.md"
 PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "simulated")
 #: How often a right gradient is judged for each kernel, size and dtype, with other numbers each time.
 FRESH_RUNS = 5
@@ -47,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--new", action="store_true", help="ask only implementations that the data lack, and add them")
     parser.add_argument("--quick", action="store_true", help="matrix: a class is asked what its kind could break alone")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
+    parser.add_argument("--device", default="cpu", help="resolution: where the kernels run (default cpu)")
+    parser.add_argument("--into", type=Path, help="resolution: the folder of the table, which may then be of a part")
     arguments = parser.parse_args(argv)
     if arguments.quick and arguments.part != "matrix":
         parser.error("--quick goes with matrix")
@@ -59,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return operators.main(arguments.only, write)
     if arguments.part == "resolution":
-        return _resolution(arguments.only, arguments.check)
+        write = write or bool(arguments.into)
+        return _resolution(only, arguments.device, (arguments.into or DATA) if write else None)
     if arguments.part == "constants":
         return _constants(arguments.only)
     if arguments.part == "simulated":
@@ -123,18 +126,18 @@ def _dot(_: object) -> None:
     print(".", end="", flush=True)
 
 
-def _resolution(only: str, check: bool) -> int:
+def _resolution(only: str, device: str, into: Path | None) -> int:
     from tests.proof import resolution  # it imports torch, as peers does
 
     found = []
-    for cell in resolution.cells(FRESH_RUNS, only):
+    for cell in resolution.cells(FRESH_RUNS, only, device):
         found.append(cell)
         _dot(cell)
-    text, problems = resolution.page(found), [problem for cell in found for problem in cell.problems]
+    text, problems = resolution.page(found, device), [problem for cell in found for problem in cell.problems]
     print(f"\n{text}" if only else "")
     print("\n".join([*problems, counted(len(problems), "problem")]))
-    if not (only or check):
-        RESOLUTION.write_text(text, encoding="utf-8")
+    if into:
+        (into / f"resolution{'' if device == 'cpu' else f'-{device}'}.md").write_text(text, encoding="utf-8")
     return int(bool(problems))
 
 

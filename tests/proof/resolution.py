@@ -7,14 +7,20 @@ errors of the whole gradient, from large to small, tell the smallest one that is
 from __future__ import annotations
 
 import datetime
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from conformance.emulated import load
 from conformance.kit.calls import every_sample
 from conformance.kit.judgement import Judgement
 from conformance.kit.numerics import tolerances
@@ -22,6 +28,7 @@ from conformance.kit.oracles import gradient
 from conformance.kit.oracles.inputs import function_of
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
+from conformance.run.emulation import emulated_library
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 #: Errors of the whole gradient, next to it, from large to small.
@@ -103,23 +110,36 @@ class Cell:
         return wrong
 
 
-def cells(runs: int, only: str = "") -> Iterator[Cell]:
-    """Compute every cell, with so many runs of each right gradient."""
+def cells(runs: int, only: str = "", device: str = "cpu") -> Iterator[Cell]:
+    """Compute every cell, with so many runs of each right gradient; kernels go side by side."""
+    library = emulated_library(device)
+    jobs = [(place, size) for size in (SMALL, LARGE) for place, kind in enumerate(KINDS) if only in kind.name]
+    # Processes that begin anew: CUDA does not survive a fork.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _start, (library,)) as pool:
+        for found in pool.map(partial(_cells, runs=runs, device=device), jobs):
+            yield from found
+
+
+def _start(library: Path | None) -> None:
     torch.set_num_threads(1)  # kernels this small only wait for one another
-    for size in (SMALL, LARGE):
-        for kind in (kind for kind in KINDS if only in kind.name):
-            for dtype, goal in zip(DTYPES, kind.goals, strict=True):
-                yield _cell(kind, size, dtype, goal, runs)
+    if library:
+        load(library)
 
 
-def _cell(kind: Kind, size: tuple[int, int], dtype: str, goal: float, runs: int) -> Cell:
+def _cells(job: tuple[int, tuple[int, int]], runs: int, device: str) -> list[Cell]:
+    place, size = job
+    kind = KINDS[place]
+    return [_cell(kind, size, dtype, goal, runs, device) for dtype, goal in zip(DTYPES, kind.goals, strict=True)]
+
+
+def _cell(kind: Kind, size: tuple[int, int], dtype: str, goal: float, runs: int, device: str) -> Cell:
     def differs(wrong: Wrong) -> bool:
-        return judged(kind, size, dtype, wrong).verdict == "differs"
+        return judged(kind, size, dtype, wrong, device=device).verdict == "differs"
 
     def refuses(wrong: Wrong) -> bool:
-        return _gradcheck(kind, dtype, wrong)
+        return _gradcheck(kind, dtype, wrong, device)
 
-    right = [judged(kind, size, dtype, times(1.0), seed) for seed in range(runs)]
+    right = [judged(kind, size, dtype, times(1.0), seed, device) for seed in range(runs)]
     return Cell(
         kind.name,
         size,
@@ -129,7 +149,9 @@ def _cell(kind: Kind, size: tuple[int, int], dtype: str, goal: float, runs: int)
         found=_smallest(differs),
         missed=tuple(name for name, wrong in SHAPES.items() if not differs(wrong)),
         accused=sum(one.verdict == "differs" for one in right),
-        doubled_passes=judged(kind, size, dtype, times(2.0)).is_finer_than(tolerances.RESOLUTION_IN_HALF),
+        doubled_passes=judged(kind, size, dtype, times(2.0), device=device).is_finer_than(
+            tolerances.RESOLUTION_IN_HALF
+        ),
         gradcheck=None if size != SMALL or refuses(times(1.0)) else _smallest(refuses),
     )
 
@@ -177,29 +199,34 @@ def _args(kind: Kind, size: tuple[int, int], dtype: str, seed: int = 0) -> tuple
     return (first.requires_grad_(), *others)
 
 
-def judged(kind: Kind, size: tuple[int, int], dtype: str, wrong: Wrong, seed: int = 0) -> Judgement:
+def judged(
+    kind: Kind, size: tuple[int, int], dtype: str, wrong: Wrong, seed: int = 0, device: str = "cpu"
+) -> Judgement:
     """Judge a kernel with something done to the gradient of its first argument."""
-    subject, world = Subject(_kernel(kind, dtype, wrong), inputs=[_args(kind, size, dtype, seed)]), World()
+    world = World(device=device)
+    subject = Subject(_kernel(kind, dtype, wrong), inputs=[_args(kind, size, dtype, seed)])
     (sample,) = every_sample(subject, world)
     run = sample.run()
     (found,) = run.gradients(run.cotangents(world))
     return gradient.judge(function_of(world, run, sample.active[0], found), seed)
 
 
-def _gradcheck(kind: Kind, dtype: str, wrong: Wrong) -> bool:
+def _gradcheck(kind: Kind, dtype: str, wrong: Wrong, device: str) -> bool:
     """Whether gradcheck refuses the kernel, with its own tolerances."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of any dtype but double precision
         try:
-            return not torch.autograd.gradcheck(_kernel(kind, dtype, wrong).apply, _args(kind, SMALL, dtype))
+            args = [arg.detach().to(device).requires_grad_(arg.requires_grad) for arg in _args(kind, SMALL, dtype)]
+            return not torch.autograd.gradcheck(_kernel(kind, dtype, wrong).apply, args)
         except RuntimeError:
             return True
 
 
-def page(found: Sequence[Cell]) -> str:
-    """The table of the site, with the day it was made and the release of PyTorch."""
+def page(found: Sequence[Cell], device: str = "cpu") -> str:
+    """The table of the site, with the day it was made, the release of PyTorch, and the device."""
+    where = "one thread" if device == "cpu" else torch.cuda.get_device_name() if device == "cuda" else device
     lines = [
-        f"Run on {datetime.date.today()} with PyTorch {torch.__version__}, one thread.",
+        f"Run on {datetime.date.today()} with PyTorch {torch.__version__}, {where}.",
         "",
         "| kernel | size | dtype | resolution stated | smallest error found | not found | gradcheck |",
         "|---|---|---|---|---|---|---|",
