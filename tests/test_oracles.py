@@ -103,6 +103,18 @@ def test_a_lost_row_is_seen_though_the_rest_is_right(kind, dtype):
     assert gradient.judge(kind(dtype, mistake=lost)).verdict == "differs"
 
 
+@pytest.mark.parametrize("dtype", DTYPES[2:])
+def test_a_large_sample_in_half_precision_is_judged_along_its_gradient(dtype):
+    """Any other direction changes so many results by less than rounding."""
+
+    def many(**mistake):
+        return function(lambda x: torch.logsumexp(x, -1), dtype, numbers(64, 128), **mistake)
+
+    right = gradient.judge(many())
+    assert right.is_finer_than(0.1)
+    assert gradient.judge(many(mistake=lambda one: 1.1 * one)).verdict == "differs"
+
+
 def test_which_oracle_judges_is_found_by_experiment():
     assert adjoint.judge(matmul(torch.float64)).oracle == adjoint.NAME
     assert adjoint.judge(softmax(torch.float64)) is None

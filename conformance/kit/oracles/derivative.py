@@ -29,6 +29,8 @@ class _Ladder:
     """Steps, each ``ratio`` times the one before, and how many draws to take along the gradient and elsewhere."""
 
     longest: float
+    #: The longest step along random directions.
+    longest_elsewhere: float
     ratio: float
     count: int
     orders: tuple[int, ...]
@@ -49,19 +51,20 @@ class _Estimate:
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     """Judge the gradient of one input by differences; stop as soon as the resolution is fine enough."""
     enough = max(tolerances.ENOUGH, tolerances.ENOUGH_ROUNDINGS * function.epsilon)
-    best: tuple[_Estimate, _Estimate] | None = None
+    found: tuple[list[_Estimate], list[_Estimate]] = [], []
     for ladder in _ladders(function, seed):
         try:
-            found = _climbed(function, ladder, seed, along=True), _climbed(function, ladder, seed + 100, along=False)
+            climbed = _climbed(function, ladder, seed, along=True), _climbed(function, ladder, seed + 100, along=False)
         except Exception:  # a step leads to where forward refuses the numbers
             continue
-        if found[0] and found[1] and (best is None or found[0].resolution < best[0].resolution):
-            best = found[0], found[1]
-        if best and best[0].resolution <= enough:
+        if climbed[0] and climbed[1]:
+            found[0].append(climbed[0])
+            found[1].append(climbed[1])
+        if found[0] and min(one.resolution for one in found[0]) <= enough:
             break
-    if best is None:
+    if not found[0]:
         return Judgement("unclear", NAME, "forward accepts no step in any direction", calls=function.calls)
-    along, other = best
+    along, other = best = [min(estimates, key=lambda one: one.resolution) for estimates in found]
     is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
     clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in best]
     # Of a gradient of another shape the error along it differs from draw to draw, which makes that estimate coarse.
@@ -89,20 +92,36 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
     """Yield steps to try: in double precision ever shorter ones, else from the longest straight one."""
     if function.of_dtypes < tolerances.SINGLE:
         for longest in (1e-2, 1e-4, 1e-6, 1e-8):
-            yield _Ladder(longest, 0.5, 5, (1, 2), tolerances.DRAWS, tolerances.DRAWS)
+            yield _Ladder(longest, longest, 0.5, 5, (1, 2), tolerances.DRAWS, tolerances.DRAWS)
     if function.epsilon < tolerances.SINGLE:
         return
     is_half = function.epsilon > tolerances.SINGLE
-    if straight := _longest_straight(function, seed):
-        for shorter in (1.0, 0.1) if not is_half else (1.0,):
-            count, orders, draws = (6, (1, 2), 20) if is_half else (7, (1, 2, 3), 10)
-            yield _Ladder(straight * shorter, 0.6, count, orders, draws, 6)
+    along, elsewhere = (
+        _longest_straight(function, directed(function, torch.Generator().manual_seed(seed + 5)))
+        for directed in (towards, lambda function, generator: drawn(function.value, generator))
+    )
+    # Of a large input, hardly any other direction changes results by more than rounding.
+    if straight := along or elsewhere:
+        count, orders, draws = (6, (1, 2), 20) if is_half else (7, (1, 2, 3), 10)
+        for shorter in (1.0, 0.1):
+            yield _Ladder(shorter * straight, shorter * (elsewhere or straight), 0.6, count, orders, draws, 6)
 
 
-def _longest_straight(function: VectorFunction, seed: int) -> float | None:
+def towards(function: VectorFunction, generator: torch.Generator) -> torch.Tensor:
+    """Return the direction of a gradient that backward returns; a random one if it returns none, or zero."""
+    try:
+        g = function.rounded_cotangent(drawn(function(function.value), generator))
+        gradient = function.gradient(function.value, g)
+    except Exception:
+        gradient = torch.zeros_like(function.value)
+    norm = rms(gradient)
+    return (gradient / norm if norm else drawn(function.value, generator)).clamp(-3, 3)
+
+
+def _longest_straight(function: VectorFunction, direction: torch.Tensor) -> float | None:
     """Find the longest step over which results follow a straight line within the tolerance; None if there is none."""
-    generator, slopes = torch.Generator().manual_seed(seed + 5), []
-    direction = drawn(function.value, generator) * function.size
+    slopes: list[torch.Tensor] = []
+    direction = direction * function.size
     for power in range(tolerances.HALVINGS):
         step = tolerances.LONGEST * 2.0**-power
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
@@ -121,7 +140,8 @@ def _longest_straight(function: VectorFunction, seed: int) -> float | None:
 def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) -> _Estimate | None:
     """Estimate the error along the gradient, or along random directions; None if no estimate is finite."""
     generator, size = torch.Generator().manual_seed(seed), function.size
-    steps = ladder.longest * size * ladder.ratio ** numbers(range(ladder.count))
+    longest = ladder.longest if along else ladder.longest_elsewhere
+    steps = longest * size * ladder.ratio ** numbers(range(ladder.count))
     rows, noises = [], []
     for _ in range(ladder.along if along else ladder.elsewhere):
         beside = 0.1 * float(steps[0]) * function.kept(drawn(function.value, generator))

@@ -73,9 +73,8 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
     """
     generator = torch.Generator().manual_seed(seed)
     try:
-        y = function(function.value)
-        g, direction = (drawn(one, generator) for one in (y, function.value))
-        g, step = function.rounded_cotangent(g), 0.1 * function.size
+        y, direction = function(function.value), derivative.towards(function, generator)
+        g, step = function.rounded_cotangent(drawn(y, generator)), 0.1 * function.size
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
         claimed = float(function.gradient(function.value, g).norm()) * rms((ahead - behind) / 0.2)
         seen = float((g * central(function(ahead), function(behind), 0.1)).norm())

@@ -77,7 +77,8 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
         larger = {n for at, _ in places for n in shapes[at] if n > old and (old % 2 or n % 2 == 0)}
         for group in _groups(places, shapes):
             squares = sorted(larger)[:1] if len(group) == len(places) else []
-            for new in dict.fromkeys([*squares, *_sizes(old, group, sample)]):
+            little, *large = _sizes(old, group, sample)  # flags are crossed with these two
+            for new in dict.fromkeys([little, *large[:1], *squares, *large[1:]]):
                 of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
                 yield Pick("size", of, f"{new} instead of {old}", partial(resized, group=group, new=new))
 
