@@ -117,7 +117,8 @@ def _kept(clauses: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _counted(report: Mapping[str, Any]) -> Counter[str]:
-    """How many clauses of all classes together have each verdict."""
-    verdicts = Counter(clause["verdict"] for subject in report["subjects"] for clause in subject["clauses"])
+    """How many clauses of all classes together have each verdict; those of level may change none of a class."""
+    clauses = (clause for subject in report["subjects"] for clause in subject["clauses"] if clause["level"] != "may")
+    verdicts = Counter(clause["verdict"] for clause in clauses)
     verdicts["broken"] = sum(verdicts.pop(word, 0) for word in BROKEN)
     return verdicts

@@ -78,7 +78,7 @@ def marked(mark: str) -> dict[int, str]:
 
 def around(cwd: Path) -> dict[str, str]:
     """The environment of a command that finds the hostile subjects."""
-    path = os.pathsep.join([str(HERE), str(ROOT)])
+    path = os.pathsep.join(filter(None, [str(HERE), str(ROOT), os.environ.get("PYTHONPATH")]))
     return os.environ | {"PYTHONPATH": path, "TMPDIR": str(cwd), "COLUMNS": "200"}
 
 
