@@ -33,14 +33,10 @@ def tables(data: Mapping[str, Any]) -> str:
     lines += [f"A rank that hangs was given {DEADLINE:g} seconds.", "", *ours_table(data["ours"])]
     lines += ["", "### The same faults in PyTorch's harnesses", ""]
     lines += [
-        "Each harness runs three tests. The second has the fault; `next` is the outcome of the third. Every one with a"
-    ]
-    lines += [
-        f"deadline was given the same one, {PEER_DEADLINE:.0f} seconds, this suite among them; its column is taken"
-    ]
-    lines += ["from the reports of whole runs, start of the ranks included. What had not ended by itself after"]
-    lines += [
-        f"{PEER_LIMIT:.0f} seconds was ended. `end` is after the last collective, where rank 0 no longer needs rank 1."
+        "Each harness runs three tests. The second has the fault; `next` is the outcome of the third. Every harness",
+        f"that has a deadline, this suite included, was given {PEER_DEADLINE:.0f} seconds. The column of this suite is",
+        "from reports of whole runs, and includes the start of the ranks. What had not ended by itself after",
+        f"{PEER_LIMIT:.0f} seconds was ended. `end` is after the last collective, when rank 0 no longer needs rank 1.",
     ]
     lines += [""]
     apart = data["peers_machine"] != data["machine"]

@@ -17,9 +17,9 @@ HEAD = """# How fast it is
 
 `make bench` measures everything on this page, and `python -m benchmarks.page` writes it from `docs/data/bench-*.json`.
 The commands that are compared take turns, for several rounds. A figure is the median of the rounds, with the smallest
-and the largest in brackets; a ratio is the median of the ratios of each round, so a machine that slows down halfway
-treats all of them alike. No test passes or fails by its time. Not everything was measured on one day, nor on one
-machine: each goal has its date, and each section names its machine below its tables.
+and the largest in brackets. A ratio is the median of the ratios of each round, so it stays fair if the machine slows
+down halfway. No test passes or fails by its time. The measurements are from several days and machines: each goal has
+its date, and each section names its machine below its tables.
 """
 
 
@@ -160,7 +160,7 @@ def _docs(figures: dict[str, Any]) -> list[str]:
         for clauses, kinds in figures.items()
         for name, cell in kinds.items()
     ]
-    text = "The whole site, as `make docs` builds it; and with every clause repeated under nine other ids.\n"
+    text = "The whole site, built by `make docs`: as it is, and with every clause repeated under nine other ids.\n"
     return ["## Docs\n", text, table(("clauses", "build", "seconds", "processor time"), rows)]
 
 
@@ -181,7 +181,7 @@ def _clauses(figures: dict[str, Any]) -> list[str]:
         rows.append((name, str(cell["clauses"]), _figure(cell["seconds"], " s"), cpu, f"{short(1000 * more)} ms", day))
     rows.append((*_cost_in_proof(matrix), matrix["machine"]["date"]))
     rows.append((*_cost_in_docs(docs["figures"]), docs["machine"]["date"]))
-    text = "All clauses by the clock and in processor time, and the processor time of one more on average.\n"
+    text = "Wall time and processor time of all clauses, and the average processor time of one more.\n"
     head = ("of", "clauses", "all", "processor time", "one more", "on")
     parts = ["## What one more clause costs\n", text, table(head, rows)]
     return [*parts, f"{CHECK}: {_figure(warm['cpu'], ' s')} of processor time.\n"] if warm else parts
@@ -214,7 +214,7 @@ def _leaks(rows: list[dict[str, int]]) -> list[str]:
         )
         for row in rows
     ]
-    text = "Resources of a run after some numbers of tests on two ranks; every hundredth test kills a rank.\n"
+    text = "What a run uses after each number of tests on two ranks; every hundredth test kills a rank.\n"
     return ["## A long run\n", text, table(("tests", *names), cells)]
 
 
