@@ -34,7 +34,7 @@ DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
 SIMULATED = DATA / "simulated.md"
 PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "simulated")
-#: How often a right gradient is judged for each of 80 kernels, sizes and dtypes, with other numbers each time: 1,040 runs.
+#: How often a right gradient is judged for each of 80 cells, with other numbers each time: 1,040 runs.
 FRESH_RUNS = 13
 EXPLAINED = Path(__file__).parent / "equivalent.json"
 
