@@ -7,7 +7,8 @@ import torch
 
 from conformance import Subject
 from conformance.kit.calls import active_samples
-from conformance.kit.numerics.precision import HALF, SINGLE, working_epsilon
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.numerics.tolerances import BFLOAT, SINGLE
 from conformance.kit.world import World
 from tests.correct import single_inside
 from tests.correct.function_ways import InPlace, Steep
@@ -19,7 +20,7 @@ from tests.correct.function_ways import InPlace, Steep
         ("MatmulInSingle", SINGLE),
         ("ScaledMatmulInSingle", SINGLE),
         ("RootMeanSquareNorm", SINGLE),
-        ("MatmulInHalf", HALF),
+        ("MatmulInHalf", BFLOAT),
     ],
 )
 def test_what_is_rounded_inside_is_seen(name: str, expected: float) -> None:

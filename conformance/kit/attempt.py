@@ -20,7 +20,7 @@ from conformance.kit.afterwards import try_again
 from conformance.kit.answers import processor_time
 from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
-from conformance.kit.frames import TORCH, foreign, name_of, text_of
+from conformance.kit.frames import TORCH_FOLDER, foreign, name_of, text_of
 from conformance.kit.search import run_each, run_varied
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
@@ -152,7 +152,7 @@ def _without_stand_ins(frames: list[FrameSummary]) -> list[FrameSummary]:
 def _of_the_call(frames: list[FrameSummary]) -> list[FrameSummary]:
     """If no frame is the user's, return the test's and the innermost; all from the test on if the test raised."""
     tests = [at for at, frame in enumerate(frames) if os.path.basename(frame.filename).startswith("test_")]
-    if not frames or not (frames[-1].filename.startswith(TORCH) or frames[-1].filename.endswith(_CALLER)):
+    if not frames or not (frames[-1].filename.startswith(TORCH_FOLDER) or frames[-1].filename.endswith(_CALLER)):
         return frames[tests[0] :] if tests else frames
     return [_unmarked(frame) for frame in (*(frames[at] for at in tests[:1]), frames[-1])]
 

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.backward import has_backward, need_backward, why_nothing
-from conformance.kit.copies import apart, argument_copy, in_layout_of, widened
+from conformance.kit.copies import argument_copy, given_copy, in_layout_of, widened
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
@@ -181,7 +181,7 @@ class Run:
         """
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
-        given = [apart(cotangent) for cotangent in cotangents]
+        given = [given_copy(cotangent) for cotangent in cotangents]
         with self.sample.subject.asking_for_its_group():
             return leaf_gradients(list(outputs), leaves, given, **options)
 

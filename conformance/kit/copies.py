@@ -29,7 +29,7 @@ def in_layout_of(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
     return cotangent if is_strided(output) else cotangent.to_sparse(layout=output.layout)
 
 
-def apart(cotangent: torch.Tensor) -> torch.Tensor:
+def given_copy(cotangent: torch.Tensor) -> torch.Tensor:
     """Return a gradient as a caller may pass it, so that a change in place changes a copy.
 
     Only a gradient with a special layout is passed itself.

@@ -16,11 +16,11 @@ import torch
 from conformance.kit.tensors import to_double
 
 #: How far a prediction may be off, next to a double and at most, and how much of the error it may leave unexplained.
-DOUBLE, COARSEST, UNEXPLAINED = 1e-5, 1e-2, 0.05
+NEAR_DOUBLE, COARSEST, UNEXPLAINED = 1e-5, 1e-2, 0.05
 #: Factors are shown as fractions up to this denominator.
 DENOMINATOR = 12
 #: Orders are looked for along dimensions of at most so many slices, and in tensors of at most so many elements.
-SLICES, ELEMENTS = 64, 4096
+ORDERED_SLICES, ORDERED_ELEMENTS = 64, 4096
 #: Of at least so many elements their errors tell in which precision they were rounded.
 TELLING = 8
 
@@ -132,7 +132,7 @@ def _terms(
         term = _wide(given)
         times = _factor(expected - actual, term)
         if times is not None and not times.is_complex():
-            amount = "" if abs(abs(float(times)) - 1) <= DOUBLE else f" times {_shown(times.abs())}"
+            amount = "" if abs(abs(float(times)) - 1) <= NEAR_DOUBLE else f" times {_shown(times.abs())}"
             yield f"{name}{amount} is {'missing' if times > 0 else 'added to it'}", expected - times * term
 
 
@@ -140,18 +140,18 @@ def _orders(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tuple[str,
     """Explain the actual value as the right numbers in other places."""
     for dim, size in enumerate(expected.shape):
         along = f" along dimension {dim}" if expected.dim() > 1 else ""
-        if 1 < size <= SLICES:
+        if 1 < size <= ORDERED_SLICES:
             for step in range(1, size):
                 yield f"shifted by one or more entries{along}", expected.roll(step, dim)
         yield f"in reverse order{along}", expected.flip(dim)
-        if 1 < size <= SLICES:
+        if 1 < size <= ORDERED_SLICES:
             rows = [torch.view_as_real(one) if one.is_complex() else one for one in (actual, expected)]
             one, other = (row.movedim(dim, 0).reshape(size, -1) for row in rows)
             order = torch.cdist(one, other).argmin(1)
             if order.sort().values.equal(torch.arange(size)):
                 places = ", ".join(map(str, order.tolist())) if size <= TELLING else "other places"
                 yield f"the right numbers in another order{along}: {places}", expected.index_select(dim, order)
-    if 3 <= expected.numel() <= ELEMENTS and not expected.is_complex():
+    if 3 <= expected.numel() <= ORDERED_ELEMENTS and not expected.is_complex():
         back = actual.flatten().argsort().argsort()
         yield "the right numbers in another order", expected.flatten().sort().values[back].view(expected.shape)
 
@@ -198,7 +198,7 @@ def _factor(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None
         return None
     unit = expected / expected.abs().max()
     factor = (unit.conj() * actual).sum() / (unit.abs().square().sum() * expected.abs().max())
-    if factor.is_complex() and bool(factor.imag.abs() <= DOUBLE * factor.abs()):
+    if factor.is_complex() and bool(factor.imag.abs() <= NEAR_DOUBLE * factor.abs()):
         factor = factor.real
     return factor if bool(factor != 0) and bool(factor.isfinite()) else None
 
@@ -212,7 +212,7 @@ def _shown(factor: torch.Tensor) -> str:
     if factor.is_complex():
         return f"{complex(factor):.6g}"
     near = Fraction(float(factor)).limit_denominator(DENOMINATOR)
-    is_fraction = near != 0 and abs(float(near) - float(factor)) <= 10 * DOUBLE * abs(float(near))
+    is_fraction = near != 0 and abs(float(near) - float(factor)) <= 10 * NEAR_DOUBLE * abs(float(near))
     is_short = is_fraction and float(near) == round(float(near), 3)
     return str(near) if is_fraction and not is_short else f"{float(near) if is_short else float(factor):.6g}"
 
@@ -225,12 +225,12 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
 def _tolerance(dtype: torch.dtype) -> float:
     """Return how far a prediction may be off, relative to the value: differences lose two thirds of the digits."""
     is_exact = not (dtype.is_floating_point or dtype.is_complex)
-    return DOUBLE if is_exact else min(COARSEST, max(DOUBLE, 10 * float(torch.finfo(dtype).eps) ** (2 / 3)))
+    return NEAR_DOUBLE if is_exact else min(COARSEST, max(NEAR_DOUBLE, 10 * float(torch.finfo(dtype).eps) ** (2 / 3)))
 
 
 def _close(one: torch.Tensor, other: torch.Tensor, within: float) -> torch.Tensor:
     kind = torch.promote_types(one.dtype, other.dtype)
-    atol = within * float(other.abs().max()) * (1e-3 if within == DOUBLE else 1.0)
+    atol = within * float(other.abs().max()) * (1e-3 if within == NEAR_DOUBLE else 1.0)
     return torch.isclose(one.to(kind), other.to(kind), rtol=within, atol=atol)
 
 
@@ -243,4 +243,4 @@ def _explains(predicted: torch.Tensor, actual: torch.Tensor, expected: torch.Ten
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
     kind = torch.promote_types(one.dtype, other.dtype)
     largest = float(torch.nan_to_num(other.abs()).max())
-    return bool(torch.allclose(one.to(kind), other.to(kind), rtol=DOUBLE, atol=1e-8 * largest))
+    return bool(torch.allclose(one.to(kind), other.to(kind), rtol=NEAR_DOUBLE, atol=1e-8 * largest))

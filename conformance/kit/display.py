@@ -9,10 +9,10 @@ import torch
 from conformance.kit.tensors import dense, double_dtype, freed
 
 #: Elements of a tensor that a message shows, and digits of each: more if fewer do not distinguish two tensors.
-ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
+SHOWN_ELEMENTS, SHOWN_DIGITS = 6, (6, 9, 12, 17)
 
 
-def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
+def shown(value: object, digits: int = SHOWN_DIGITS[0], start: int = 0) -> str:
     """Return a short text for a value: tensors with shape, dtype and some elements.
 
     Args:
@@ -31,11 +31,11 @@ def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
         return f"{head}, whose memory was freed"
     try:
         flat = dense(value.detach()).cpu().reshape(-1)
-        some = flat[start : start + ELEMENTS]
+        some = flat[start : start + SHOWN_ELEMENTS]
         numbers = ", ".join(_number(item, digits) for item in some.tolist())
     except (RuntimeError, NotImplementedError, TypeError):
         return head
-    return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + ELEMENTS else ''}]"
+    return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + SHOWN_ELEMENTS else ''}]"
 
 
 def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
@@ -45,7 +45,7 @@ def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]
     ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
     """
     for start in dict.fromkeys((_telling(actual, expected), 0)):
-        for digits in DIGITS:
+        for digits in SHOWN_DIGITS:
             one, other = shown(actual, digits, start), shown(expected, digits, start)
             if one != other:
                 return one, other
@@ -87,7 +87,7 @@ def _telling(actual: torch.Tensor, expected: torch.Tensor) -> int:
     if actual.shape != expected.shape or actual.numel() == 0:
         return 0
     gap = _gap(actual, expected).reshape(-1)
-    return int(gap.argmax()) if gap[:ELEMENTS].max() < gap.max() / 10 else 0
+    return int(gap.argmax()) if gap[:SHOWN_ELEMENTS].max() < gap.max() / 10 else 0
 
 
 def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:

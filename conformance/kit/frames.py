@@ -12,7 +12,7 @@ import torch
 
 from conformance.core.accidents import is_of_the_suite
 
-TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 #: What PyTorch prints before the message of its own assertion: the condition, the place, and a request for a report.
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
@@ -31,7 +31,7 @@ def foreign(file: str) -> bool:
     (True, False)
     """
     whole = os.path.abspath(file)
-    return _of_an_import(file) or is_of_the_suite(file) or is_of_the_suite(whole) or whole.startswith(TORCH)
+    return _of_an_import(file) or is_of_the_suite(file) or is_of_the_suite(whole) or whole.startswith(TORCH_FOLDER)
 
 
 def place_of(error: BaseException) -> str:

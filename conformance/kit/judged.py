@@ -9,9 +9,10 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
-from conformance.kit.numerics.nearby import beside_special, direction, shaken
+from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon, inner
+from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.probe import Observed, Probe
 from conformance.kit.tensors import dense, same_values, to_double
@@ -20,7 +21,7 @@ from conformance.kit.variations.choices import has_meant_derivative, has_surroga
 from conformance.kit.variations.layouts import LAYOUTS
 from conformance.kit.variations.sizes import is_read
 from conformance.kit.variations.transforms import tangents
-from conformance.kit.variations.variants import OWN, farthest, is_stable, size_of
+from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, size_of, worst_error
 from conformance.kit.world import World
 
 __all__ = [
@@ -34,15 +35,14 @@ __all__ = [
 ]
 
 #: How far two ways to compute the same gradient may be apart, in machine epsilons and at least.
-ROUNDINGS, LEAST = 64, 1e-9
+_ROUNDINGS, _LEAST = 64, 1e-9
 #: Results that are this far apart, next to their size, are others.
-ROUGH = 1e-3
+_OTHER_RESULTS = 1e-3
 #: How many times as far as rounding moves a gradient it may be off.
 BEYOND = 8
-SINGLE = torch.finfo(torch.float32).eps
 #: What PyTorch says of a gradient of another shape than its input.
 INVALID = "returned an invalid gradient"
-WRONG = "its gradient is already wrong for the sample itself; see Function.backward.gradient"
+_WRONG_ALREADY = "its gradient is already wrong for the sample itself; see Function.backward.gradient"
 
 
 def need_numeric(probe: Probe) -> None:
@@ -52,9 +52,9 @@ def need_numeric(probe: Probe) -> None:
         NotApplicable: it is declared, or judged by its spec, or wrong at the sample already.
     """
     kind = probe.sample.subject.gradient_kind
-    need(kind != "spec", OWN)
+    need(kind != "spec", JUDGED_BY_SPEC)
     need(kind == "numeric", "its gradient is a declared one")
-    need(probe.world.once((probe.label, "right"), lambda: is_derivative(probe.sample, probe.world)), WRONG)
+    need(probe.world.once((probe.label, "right"), lambda: is_derivative(probe.sample, probe.world)), _WRONG_ALREADY)
 
 
 def need_fine(probe: Probe) -> None:
@@ -110,7 +110,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
     if variation.of("size"):
         grows = any(there.sample.values[at].numel() > probe.sample.values[at].numel() for at in there.sample.active)
         need(not grows or is_read(probe.sample, there.sample), "forward does not use the added elements")
-        need(is_stable(there.sample, there.world), "its gradient jumps there")
+        need(is_smooth_here(there.sample, there.world), "its gradient jumps there")
         need(not (there.draws and has_surrogate(there.sample, there.world)), "it rounds at random")
     if variation.of("number", "choice"):
         need(_is_meant(beside, there), "its gradient may not be meant as a derivative there")
@@ -161,7 +161,7 @@ def _expect_slopes(there: Probe, variation: Variation) -> None:
     gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
     for at, gradient in gradients.items():
         value = sample.values[at].detach()
-        along = direction(world, value, "beside", at)
+        along = random_direction(world, value, "beside", at)
         along = beside_special(value, along) if at == pick.at else along
         along = kept_symmetric(run, at, along, gradient)
         if at not in sample.top or (gradient is not None and not bool(dense(gradient).isfinite().all())):
@@ -188,10 +188,10 @@ def expect_same(probe: Probe, variation: Variation) -> None:
     need(not is_drawn, "the random numbers that it draws may depend on that")
     need(not (variation.of("gradient scale") and probe.draws), "it may round at random")
     actual, right = probe.go(variation), probe.equal_call(variation)
-    compare(probe, variation, actual, right)
+    expect_same_gradients(probe, variation, actual, right)
 
 
-def compare(probe: Probe, variation: Variation, actual: Observed, right: Observed) -> None:
+def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, right: Observed) -> None:
     """Expect the gradients that both calls have to be the same, but for rounding.
 
     Raises:
@@ -199,13 +199,13 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
     """
     shapes, world = [[one.shape for one in call.results] for call in (actual, right)], probe.world
     need(all(world.exchange(shapes[0] == shapes[1])), "its results have another shape")
-    rounds = farthest(actual.results, right.results)[0] if right.results else 0.0
+    rounds = worst_error(actual.results, right.results)[0] if right.results else 0.0
     lower = [torch.finfo(pick.value).eps for pick in variation.of("dtype") if pick.value.is_floating_point]
-    if any(world.exchange(rounds > ROUGH)):
+    if any(world.exchange(rounds > _OTHER_RESULTS)):
         is_of_layout = variation.of("layout") and not (lower or variation.of("needs"))  # see same-without-grad
         need(is_of_layout, "its results differ already, so gradients may")
         need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results that far")
-        worst = farthest(actual.results, right.results)[1]
+        worst = worst_error(actual.results, right.results)[1]
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
     scale, fine = max((_largest(one) for one in right.gradients.values()), default=0.0), max(lower, default=0.0) ** 0.5
@@ -216,10 +216,10 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
         least = max(1e-5 * scale, _usual(probe, variation, at, fine))
         gap = _gap(gradient, other, least) if is_finite else 0.0  # beyond the dtype's range
         eps = max([epsilon([gradient, other]), *lower])
-        if not any(world.exchange(gap > max(LEAST, ROUNDINGS * eps))):
+        if not any(world.exchange(gap > max(_LEAST, _ROUNDINGS * eps))):
             continue
         rough = max(_roughness(probe, variation, at, max(eps, SINGLE), least), working_epsilon(probe.sample, world))
-        allowed = max(LEAST, ROUNDINGS * eps, 16 * rounds, BEYOND * rough)
+        allowed = max(_LEAST, _ROUNDINGS * eps, 16 * rounds, BEYOND * rough)
         wrong += [(at, gap, allowed)] if gap > allowed else []
     for at, gap, allowed in wrong:
         one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])
@@ -257,13 +257,13 @@ def _roughness(probe: Probe, variation: Variation, at: int, eps: float, least: f
     right = probe.equal_call(variation)
     there = probe.at(variation)
     gaps = []
-    for point in shaken(there.sample, probe.world, eps, tries=3, constants=True):
+    for point in perturbed(there.sample, probe.world, eps, tries=3, constants=True):
         try:
             moved = Probe(probe.world, point).equal_call(variation.of_the_call)
         except NotApplicable:
             return float("inf")
         if at == WHOLE:
-            gaps.append(farthest(moved.results, right.results)[0])
+            gaps.append(worst_error(moved.results, right.results)[0])
         else:
             gaps.append(_gap(moved.gradients[at], right.gradients[at], least))
     return max(gaps)
@@ -283,7 +283,7 @@ def expect_tangent_at(probe: Probe, variation: Variation, layout: str) -> None:
     """
     sample, world = probe.sample_of(variation), probe.world
     arrange = LAYOUTS[layout]
-    moves = {at: arrange(direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
+    moves = {at: arrange(random_direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
     run = sample.run()
     cotangents = run.cotangents(world)
     gradients = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 #: Below that a resolution is said as a relative error, and not in percent.
-FINE = 1e-3
+_FINE = 1e-3
 #: Agrees and differs are meant up to the resolution; unclear is never a pass.
 Verdict = Literal["agrees", "differs", "unclear"]
 #: Where the error is: the gradient as a whole is too long, too short or reversed, or it has another shape.
@@ -71,7 +71,7 @@ class Judgement:
         """Describe the smallest error that would have been detected."""
         if self.resolution == 0:
             return f"any gradient other than zero would have been detected ({self.oracle}, {self.calls} calls)"
-        if max(self.resolution, self.elsewhere) < FINE:
+        if max(self.resolution, self.elsewhere) < _FINE:
             worst = max(self.resolution, self.elsewhere)
             return f"a relative error of {worst:.0e} would have been detected ({self.oracle}, {self.calls} calls)"
         factor = f"a factor of {1 + self.resolution:.{_digits(self.resolution)}f}"

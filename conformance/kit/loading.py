@@ -20,13 +20,13 @@ from conformance.core.references import check_reference, not_installed, of_file
 from conformance.core.signatures import parse
 from conformance.core.worlds import MOST_RANKS, are_world_sizes
 from conformance.kit.frames import place_of, told
-from conformance.kit.results import FORMS
-from conformance.kit.samples import MOST
+from conformance.kit.results import RESULT_FORMS
+from conformance.kit.samples import MOST_SAMPLES
 from conformance.kit.specs import GRADIENT_KINDS, specification
 from conformance.kit.subject import Subject
 
 #: Methods of a Function class that PyTorch calls.
-METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
+FUNCTION_METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 
 
 def attribute(path: str, root: Any) -> Any:
@@ -118,8 +118,8 @@ def check_subject(subject: Subject) -> Subject:
     reference = subject.label
     subject = replace(subject, inputs=_checked_inputs(subject))
     own = specification(subject.spec)
-    if subject.result and (subject.result not in FORMS or not subject.gathers):
-        raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
+    if subject.result and (subject.result not in RESULT_FORMS or not subject.gathers):
+        raise UsageError(f"{reference!r}: result is one of {', '.join(RESULT_FORMS)}, for a spec that gathers")
     if subject.gradient_kind not in GRADIENT_KINDS:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:
@@ -173,7 +173,7 @@ def _check_kinds(subject: Subject) -> None:
 
 def _is_method(target: Any) -> bool:
     """Whether a target is a method of a Function class, such as its forward, instead of the class."""
-    if not inspect.isfunction(target) or target.__name__ not in METHODS:
+    if not inspect.isfunction(target) or target.__name__ not in FUNCTION_METHODS:
         return False
     owner: Any = sys.modules.get(target.__module__)
     for name in target.__qualname__.split(".")[:-1]:
@@ -190,7 +190,7 @@ def _checked_inputs(subject: Subject) -> Any:
         raise UsageError(
             f"the inputs of {subject.label} are {with_article(inputs)}; give a callable that yields tuples of arguments"
         )
-    given = tuple(islice(inputs, MOST + 1))
+    given = tuple(islice(inputs, MOST_SAMPLES + 1))
     if isinstance(inputs, Iterator) and not given:
         raise UsageError(
             f"the inputs of {subject.label} are {with_article(inputs)} that yields nothing, or is used up; "

@@ -16,7 +16,7 @@ from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.samples import Sample
 
 #: Of so many samples, for so many seconds of processor time: words are worth no more. What was not tried is not named.
-MOST, LONGEST = 8, 2.0
+MOST_TRIED, LONGEST_TRIED = 8, 2.0
 
 
 def add_note(
@@ -32,12 +32,12 @@ def add_note(
     """
     ended: dict[int, bool] = {}
     start = processor_time()
-    for at, call in calls.items() if 1 < len(calls) <= MOST else ():
-        if processor_time() - start + took > LONGEST:
+    for at, call in calls.items() if 1 < len(calls) <= MOST_TRIED else ():
+        if processor_time() - start + took > LONGEST_TRIED:
             break
         with suppress(NotApplicable, Skipped, Unfit):
             ended[at] = holds(call)
-    told = told_apart(ended, samples, "fails" if issubclass(type(error), Deviation) else "raises")
+    told = failing_samples(ended, samples, "fails" if issubclass(type(error), Deviation) else "raises")
     if told:
         BaseException.add_note(error, told)
 
@@ -59,7 +59,7 @@ def holds(call: Callable[..., object], *args: object) -> bool:
     return True
 
 
-def told_apart(ended: Mapping[int, bool], samples: Sequence[Sample], fails: str) -> str:
+def failing_samples(ended: Mapping[int, bool], samples: Sequence[Sample], fails: str) -> str:
     """With which samples a test fails, and what only they have; empty if it fails with none of several by itself.
 
     Args:
@@ -68,7 +68,7 @@ def told_apart(ended: Mapping[int, bool], samples: Sequence[Sample], fails: str)
         fails: what the test does otherwise.
 
     >>> samples = [Sample((torch.ones(2), 1.0), "sample 0"), Sample((torch.ones(2, 3), 1.0), "sample 1")]
-    >>> told_apart({0: True, 1: False}, samples, "fails")
+    >>> failing_samples({0: True, 1: False}, samples, "fails")
     'fails with sample 1, and holds with sample 0; only in sample 1 argument 0 is 2-d'
     """
     wrong, right = ([at for at, holds in ended.items() if holds is kind] for kind in (False, True))

@@ -13,7 +13,7 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 
 @dataclass(frozen=True)
-class Refused:
+class ParameterMismatch:
     """One call that a method's parameters do not allow: how many values it takes, and got, and what Python says."""
 
     takes: str
@@ -26,12 +26,15 @@ class Refused:
         return Deviation(f"{name}: how many values it takes", actual, f"{self.given}: {expected}")
 
 
-def refused(error: Exception, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Refused | None:
+def parameter_mismatch(
+    error: Exception, method: Callable[..., Any], *args: Any, **kwargs: Any
+) -> ParameterMismatch | None:
     """Say why a method rejected a call; None if its parameters accept these arguments, or are unknown.
 
     >>> def backward(ctx, one, other=0): ...
-    >>> refused(TypeError("no"), backward, "ctx", 1.0), refused(TypeError("no"), backward, "ctx").takes
-    (None, '2 to 3')
+    >>> parameter_mismatch(TypeError("no"), backward, "ctx").takes
+    '2 to 3'
+    >>> parameter_mismatch(TypeError("no"), backward, "ctx", 1.0)
     """
     try:
         signature = inspect.signature(method)
@@ -43,5 +46,5 @@ def refused(error: Exception, method: Callable[..., Any], *args: Any, **kwargs: 
         named = [each for each in signature.parameters.values() if each.kind in _BY_PLACE]
         needed = sum(each.default is each.empty for each in named)
         takes = f"{needed}" if needed == len(named) else f"{needed} to {len(named)}"
-        return Refused(takes, len(args), f"{type(error).__name__}: {error}")
+        return ParameterMismatch(takes, len(args), f"{type(error).__name__}: {error}")
     return None

@@ -25,12 +25,12 @@ from conformance.kit.unwritten import UNWRITTEN, unwritten_in
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.axis import AS_GIVEN, MEANING, WHOLE, Variation
 from conformance.kit.variations.layouts import in_other_layout
-from conformance.kit.variations.variants import draws, draws_by_any_seed, farthest
+from conformance.kit.variations.variants import draws, draws_by_any_seed, worst_error
 from conformance.kit.world import World
 
 __all__ = ["Observed", "Probe", "Refused"]
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 CHANGING = "two equal calls give different gradients, so different calls cannot be compared"
 
@@ -108,7 +108,7 @@ class Probe:
         """The gradients of the plain call, zeros if there is none."""
         return self._differentiated[2]
 
-    def unless_refused(self, why: str, call: Callable[..., Result | None], *args: Any, **options: Any) -> Result:
+    def unless_refused(self, why: str, call: Callable[..., _Result | None], *args: Any, **options: Any) -> _Result:
         """What a call gives that all ranks make; not applicable, and ``why``, if it raises or gives None on any."""
         found = self.world.try_call(call, *args, **options)
         if found is None:
@@ -117,12 +117,12 @@ class Probe:
 
     def expect_gradients(self, gradients: Gradients, how: str, **options: Any) -> None:
         """Expect the gradients of a call made otherwise to be those of the plain one, unless equal calls differ too."""
-        with self.beside_equal_calls():
+        with self.unless_noisy():
             for at, one, other in zip(self.run.leaves, self.run.filled(gradients), self.gradients, strict=True):
                 expect.close(one, other, f"gradient of {self.name(at)} {how}, compared with the plain call,", **options)
 
     @contextmanager
-    def beside_equal_calls(self) -> Iterator[None]:
+    def unless_noisy(self) -> Iterator[None]:
         """Compare the gradients of two calls inside; not applicable if they differ, and those of equal calls too.
 
         Function.forward.deterministic and Function.forward.calls-independent judge that.
@@ -140,7 +140,7 @@ class Probe:
             one, other = (gradients_of(self.sample, self.cotangents) for _ in range(2))
         except Exception:  # what was inside has met it as well
             return False
-        return farthest(one, other)[0] > tolerances.SAME
+        return worst_error(one, other)[0] > tolerances.SAME
 
     @Once
     def draws(self) -> bool:

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit.typed_values import Ranks
 from conformance.kit.world import World
 
-Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 
 class _Group:
@@ -60,7 +60,7 @@ def all_ranks(world: World) -> Ranks:
     return Ranks(world.rank, world.size, world.exchange)
 
 
-def among(world: World, members: Sequence[int], work: Callable[[Ranks, Any], Found]) -> Found | None:
+def among(world: World, members: Sequence[int], work: Callable[[Ranks, Any], _Found]) -> _Found | None:
     """Run work in a group of some ranks, while the others wait; every rank calls this.
 
     Several groups may work at the same time. Ranks exchange values through the controller, in rounds, until no rank has

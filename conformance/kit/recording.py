@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.kit.deviations import need
-from conformance.kit.parameters import Refused, refused
+from conformance.kit.parameters import ParameterMismatch, parameter_mismatch
 from conformance.kit.stand_ins import standing_in
 from conformance.kit.subject import Subject
 
@@ -25,7 +25,7 @@ class Notes:
     """All calls so far, by the method's name, and those that its parameters did not allow."""
 
     calls: dict[str, list[Noted]] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[ParameterMismatch] = field(default_factory=list)
 
     def of(self, member: str) -> list[Noted]:
         """The calls of one method, oldest first."""
@@ -44,12 +44,12 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
     return subject.overriding(**replaced), notes
 
 
-def _noting(original: Callable[..., Any], calls: list[Noted], refusals: list[Refused]) -> Callable[..., Any]:
+def _noting(original: Callable[..., Any], calls: list[Noted], refusals: list[ParameterMismatch]) -> Callable[..., Any]:
     def noted(*args: Any, **kwargs: Any) -> Any:
         try:
             returned = original(*args, **kwargs)
         except Exception as error:
-            if found := refused(error, original, *args, **kwargs):
+            if found := parameter_mismatch(error, original, *args, **kwargs):
                 refusals.append(found)
             raise
         calls.append(Noted(args, returned))

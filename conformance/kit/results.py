@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 #: A tuple; one tensor joined along a dimension; one tensor stacked along a new dimension.
 Form = Literal["tuple", "joined", "stacked"]
-FORMS: tuple[Form, ...] = get_args(Form)
+RESULT_FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def entries_of(result: Any, form: Form | None, dim: int) -> Any:

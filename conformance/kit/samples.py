@@ -24,7 +24,7 @@ from conformance.kit.seeds import default_in_place_of, seeded
 from conformance.kit.tensors import with_attributes
 
 #: The most samples that a subject may have: inputs may never end.
-MOST = 1000
+MOST_SAMPLES = 1000
 #: Under this name a world knows that its ranks have samples that match.
 MATCHING = "samples match"
 UNLIKE = (
@@ -59,16 +59,16 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
     try:
         with seeded(1_000 + rank):
             several = _several(inputs() if callable(inputs) else inputs, label)
-            given = list(islice(several, MOST + 1))
+            given = list(islice(several, MOST_SAMPLES + 1))
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"the inputs of {label} raise {told(error)}") from error
     if not given:
         raise UsageError(f"the inputs of {label} yield nothing; at least one tuple of arguments is needed")
-    if len(given) > MOST:
+    if len(given) > MOST_SAMPLES:
         raise UsageError(
-            f"the inputs of {label} yield more than {MOST} tuples of arguments; one of each kind is enough"
+            f"the inputs of {label} yield more than {MOST_SAMPLES} tuples of arguments; one of each kind is enough"
         )
     answers.SAMPLES[label] = len(given)
     for item in given:

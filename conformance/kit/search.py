@@ -19,9 +19,8 @@ import torch
 from conformance.kit.calls import differentiated, in_double
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import is_mistake_of_the_suite, told
-from conformance.kit.numerics.nearby import nearby
-from conformance.kit.other_samples import MOST as MOST_SAMPLES
-from conformance.kit.other_samples import add_note
+from conformance.kit.numerics.nearby import points_near
+from conformance.kit.other_samples import MOST_TRIED, add_note
 from conformance.kit.probe import Probe
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
@@ -31,13 +30,13 @@ from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, MEANING, Pick, V
 from conformance.kit.world import World
 
 #: Most rows for one choice, and most variations for one sample: the rest is left out, and the report says so.
-ROWS, FEW, MOST = 6, 2, 150
+ROWS_OF_CHOICE, ROWS_OF_MANY, MOST_VARIATIONS = 6, 2, 150
 #: A sample of more elements than this has so few variations: each of them takes long.
 LARGE, MOST_OF_LARGE = 2**18, 10
 #: Families with many choices for one sample.
-MANY = ("size", "number", "value")
+MANY_CHOICES = ("size", "number", "value")
 #: With how many sizes another number or flag is crossed; and how many sizes a test gets that is not crossed.
-MEET, SIZES = 2, 3
+SIZES_CROSSED, SIZES_ALONE = 2, 3
 #: The name for the sample without variation.
 GIVEN = "as given"
 ALONE = "tested with one rank only; for several ranks other clauses vary what may differ between them"
@@ -81,7 +80,7 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
         names = list(map(str, variations))
         need(all(others == names for others in world.exchange(names)), "its samples differ between ranks")
         elements = sum(value.numel() for value in probe.sample.values if isinstance(value, torch.Tensor))
-        most = MOST if elements <= LARGE else MOST_OF_LARGE
+        most = MOST_VARIATIONS if elements <= LARGE else MOST_OF_LARGE
         left_out += max(0, len(variations) - most)
         for variation in variations[:most]:
             try:
@@ -93,13 +92,13 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
             judged += ended is None
             reasons += [ended] if ended else []
     need(judged, reasons[0] if reasons else "no sample can be varied in this way")
-    beyond = f"beyond {MOST} for a sample, or {MOST_OF_LARGE} for one of more than {LARGE} elements"
+    beyond = f"beyond {MOST_VARIATIONS} for a sample, or {MOST_OF_LARGE} for one of more than {LARGE} elements"
     return f"{left_out} variations left out, {beyond}" if left_out else ""
 
 
 def _note_samples(error: Deviation, trials: Sequence[_Trial], variation: Variation) -> None:
     """Add to a deviation with which samples the variation fails, and with which not."""
-    samples = [Sample(trial.probe.sample.values, trial.probe.label) for trial in trials[:MOST_SAMPLES]]
+    samples = [Sample(trial.probe.sample.values, trial.probe.label) for trial in trials[:MOST_TRIED]]
     with suppress(Exception):  # a position of one sample need not be in another one
         add_note(error, {at: partial(trials[at].expect, variation) for at in range(len(samples))}, samples, 0.0)
 
@@ -160,7 +159,7 @@ class _Trial:
         is_crossed = getattr(self.body, "crossed", False) and self.probe.world.size == 1
         found = {family: picks(self.probe, family) for family in self.families if family != GIVEN}
         if not is_crossed and "size" in found:  # the test that is crossed has them all
-            found["size"] = found["size"][:SIZES]
+            found["size"] = found["size"][:SIZES_ALONE]
         own = [pick for choices in found.values() for pick in choices]
         yield from (Variation((pick,)) for pick in own)
         yield from meanings_that_meet(own)
@@ -182,7 +181,7 @@ class _Trial:
         """Tell whether the body fails near the sample too; at a jump, rounding may change a result."""
         if variation.of("value"):
             return True  # beside a special value there is none
-        points = list(nearby(self.probe.sample, self.probe.world))[1:]
+        points = list(points_near(self.probe.sample, self.probe.world))[1:]
         ended = [self.run(variation, Probe(self.probe.world, point)) for point in points]
         return all(isinstance(each, Deviation) for each in ended if not isinstance(each, NotApplicable))
 
@@ -223,7 +222,7 @@ def rows(pick: Pick, later: Mapping[str, Sequence[Pick]], start: int = 0) -> Ite
     ['needs: input 0 alone; used: output 0 alone', 'needs: input 0 alone; used: output 1 alone']
     """
     longest = max(map(len, later.values()), default=0)
-    count, start = (FEW, FEW * start) if pick.family in MANY else (ROWS, 0)
+    count, start = (ROWS_OF_MANY, ROWS_OF_MANY * start) if pick.family in MANY_CHOICES else (ROWS_OF_CHOICE, 0)
     for number in range(start, start + min(longest, count)):
         yield Variation((pick,)).plus(choices[number % len(choices)] for choices in later.values())
 
@@ -232,7 +231,7 @@ def meanings_that_meet(own: Sequence[Pick]) -> Iterator[Variation]:
     """Each other number, flag or word at other sizes: at one that is a little larger, and at a large one."""
     sizes = [pick for pick in own if pick.family == "size"]
     for pick in [pick for pick in own if pick.family in {"number", "choice"}]:
-        yield from (Variation((size, pick)) for size in sizes[:MEET])
+        yield from (Variation((size, pick)) for size in sizes[:SIZES_CROSSED])
 
 
 def halves(variation: Variation) -> list[Variation]:

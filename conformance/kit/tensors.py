@@ -24,12 +24,12 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if is_strided(tensor) else tensor.to_dense()
 
 
-def told_apart(tensor: torch.Tensor) -> list[object]:
+def fingerprint(tensor: torch.Tensor) -> list[object]:
     """Return a fingerprint by which ranks recognize different tensors: shapes, and whole numbers.
 
     Of what can be differentiated the shape alone: its values are made to differ, or to agree, by their type.
 
-    >>> told_apart(torch.tensor([1, 2])) == told_apart(torch.tensor([2, 1])), told_apart(torch.ones(2))
+    >>> fingerprint(torch.tensor([1, 2])) == fingerprint(torch.tensor([2, 1])), fingerprint(torch.ones(2))
     (False, [[2]])
     """
     shape: list[object] = [list(tensor.shape)]
@@ -48,10 +48,10 @@ def digest(tensor: torch.Tensor) -> int:
     return crc32((c_char * plain.nbytes).from_address(plain.data_ptr())) if plain.numel() else 0
 
 
-def that_differ(ranks: Sequence[Sequence[object]]) -> frozenset[int]:
+def differing_places(ranks: Sequence[Sequence[object]]) -> frozenset[int]:
     """Indices of tensors whose fingerprints differ between ranks.
 
-    >>> that_differ([[1, 2], [1, 3]])
+    >>> differing_places([[1, 2], [1, 3]])
     frozenset({1})
     """
     return frozenset(at for at, told in enumerate(zip(*ranks, strict=True)) if any(one != told[0] for one in told))

@@ -17,7 +17,7 @@ SINGULAR = 1e-9
 #: Inputs that random numbers are sorted like more often than this may be so by chance.
 CHANCE = 0.01
 #: A larger matrix is not asked for its eigenvalues.
-LARGEST = 512
+LARGEST_DECOMPOSED = 512
 ORDERED = ("is sorted", "is sorted downwards")
 Trait = tuple[str, int | None]
 
@@ -173,7 +173,12 @@ def is_definite(value: torch.Tensor) -> bool:
     (True, False)
     """
     numeric = value.is_floating_point() or value.is_complex()
-    if not numeric or not _is_square(value) or value.shape[-1] > LARGEST or not torch.allclose(value, value.mH):
+    if (
+        not numeric
+        or not _is_square(value)
+        or value.shape[-1] > LARGEST_DECOMPOSED
+        or not torch.allclose(value, value.mH)
+    ):
         return False
     eigenvalues = torch.linalg.eigvalsh(to_double(value.detach()))
     return bool((eigenvalues[..., 0] > SINGULAR * eigenvalues[..., -1]).all())

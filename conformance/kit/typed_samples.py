@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from conformance.core.signatures import Signature, Type, parse
 from conformance.kit.process_groups import all_ranks, placed, world_group
 from conformance.kit.samples import Sample
-from conformance.kit.tensors import differentiable, digest, is_strided, that_differ, told_apart
+from conformance.kit.tensors import differentiable, differing_places, digest, fingerprint, is_strided
 from conformance.kit.typed_values import argument
 from conformance.kit.world import World
 
@@ -83,8 +83,8 @@ def _of_each_rank(samples: Sequence[Sample], world: World) -> list[frozenset[int
     """Return the positions of tensors that differ between ranks, for each sample; the ranks exchange this once."""
 
     def found() -> list[frozenset[int]]:
-        told = world.exchange([[told_apart(tensor) for tensor in _tensors(sample)] for sample in samples])
-        return [that_differ(ranks) for ranks in zip(*told, strict=True)]
+        told = world.exchange([[fingerprint(tensor) for tensor in _tensors(sample)] for sample in samples])
+        return [differing_places(ranks) for ranks in zip(*told, strict=True)]
 
     return world.once(OWN, found)
 

@@ -86,7 +86,7 @@ def cotangent(kind: Type, result: torch.Tensor, rank: int, *key: object) -> torc
     return drawn.to(result.device, result.dtype)
 
 
-def direction(kind: Type, value: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
+def tangent(kind: Type, value: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
     """A random tangent for an argument of a type: each rank's own for V and P, the same on every rank for R and I."""
     drawn = _drawn(value, torch.randn, rank if kind.differs else "all", "direction", *key)
     return drawn.to(value.device, value.dtype)

@@ -18,7 +18,7 @@ from conformance.kit.tensors import double_dtype
 __all__ = ["World"]
 
 Params = ParamSpec("Params")
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 #: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
 SPOILED = "spoiled"
@@ -72,8 +72,8 @@ class World:
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def try_call(
-        self, function: Callable[Params, Result], *args: Params.args, **options: Params.kwargs
-    ) -> Result | None:
+        self, function: Callable[Params, _Result], *args: Params.args, **options: Params.kwargs
+    ) -> _Result | None:
         """The result of a call that all ranks make; None on every rank if it raises, or returns None, on any.
 
         Args:
@@ -102,7 +102,7 @@ class World:
             return None
         return None if any(self.exchange(result is None)) else result
 
-    def together(self, call: Callable[[], Result]) -> Result:
+    def together(self, call: Callable[[], _Result]) -> _Result:
         """The result of a call that all ranks make.
 
         Args:
@@ -117,7 +117,7 @@ class World:
         """
         raised: list[Exception] = []
 
-        def noted() -> tuple[Result]:
+        def noted() -> tuple[_Result]:
             try:
                 return (call(),)
             except Exception as error:
@@ -129,7 +129,7 @@ class World:
             raise raised[0] if raised else NotApplicable("it raises on another rank")
         return found[0]
 
-    def once(self, key: object, find: Callable[[], Result]) -> Result:
+    def once(self, key: object, find: Callable[[], _Result]) -> _Result:
         """Compute a fact about the subject once; later calls return the first result.
 
         Args:
@@ -142,7 +142,7 @@ class World:
         """
         if key not in self.known:
             self.known[key] = find()
-        found: Result = self.known[key]
+        found: _Result = self.known[key]
         return found
 
     def note(self, name: str, judgement: Judgement) -> None:

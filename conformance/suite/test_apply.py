@@ -12,7 +12,7 @@ from conformance.kit import expect
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation
 from conformance.kit.marks import clause
-from conformance.kit.parameters import refused
+from conformance.kit.parameters import parameter_mismatch
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -45,18 +45,18 @@ def _misfit(sample: SampleCall, error: Exception) -> str:
     """Name the mistake in the parameters of a Function that PyTorch calls; empty if there is none."""
     function, args = sample.subject.function, sample.arguments()
     call = sample.subject.call
-    if call is not None and refused(error, call, sample.subject.target, *args):
+    if call is not None and parameter_mismatch(error, call, sample.subject.target, *args):
         return "the parameters of call= must be the class and then the arguments of a sample"
     if function is None or call is not None:
         return ""
     separate = sample.subject.defines("setup_context")
-    with_ctx, without = (refused(error, function.forward, *ctx, *args) is not None for ctx in ((None,), ()))
+    with_ctx, without = (parameter_mismatch(error, function.forward, *ctx, *args) is not None for ctx in ((None,), ()))
     if separate and without and not with_ctx and _names_ctx(function.forward):
         return "forward takes ctx, but PyTorch calls it without ctx if setup_context is overridden"
     # With a ctx among its parameters, there is one value too many.
     if not separate and with_ctx and not without and not _names_ctx(function.forward):
         return "forward takes no ctx, but PyTorch passes ctx first unless setup_context is overridden"
-    if separate and refused(error, function.setup_context, None, args, None):
+    if separate and parameter_mismatch(error, function.setup_context, None, args, None):
         return "the parameters of setup_context must be ctx, inputs and output"
     is_refused = without if separate else with_ctx
     if is_refused and sample.subject.spec not in {"Function", "Collective"}:
@@ -72,7 +72,7 @@ def _counted(sample: SampleCall, error: Exception) -> str:
     if subject.call is not None or not callable(taken):
         return ""
     ctx = () if function is None or subject.defines("setup_context") else (None,)
-    if refused(error, taken, *ctx, *args) is None:
+    if parameter_mismatch(error, taken, *ctx, *args) is None:
         return ""
     parameters = list(inspect.signature(taken).parameters.values())[len(ctx) :]
     takes = f"({', '.join(map(str, parameters))})" + (" after ctx" if ctx else "")

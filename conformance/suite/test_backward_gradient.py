@@ -7,25 +7,25 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, differentiate, differentiated, in_double
-from conformance.kit.copies import apart
+from conformance.kit.copies import given_copy
 from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import (
-    SINGLE,
     expect_derivative,
     expect_derivative_of_parameters,
     gradients_of,
 )
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles import formula
 from conformance.kit.oracles.sample import judged_inputs, said_of, takes_half_alone
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
-from conformance.kit.variations.variants import OWN, draws, farthest, moved_apart
+from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_distinct_values, worst_error
 from conformance.kit.world import World
 
 #: What a gradient in a leaf may come from that is not added up once.
@@ -39,7 +39,7 @@ NEAR = 0.01
 @clause("Function.backward.gradient")
 def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
     """The gradient of every input is the derivative, to the required resolution, by an oracle that reaches it."""
-    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     with explained(subject, world, "backward", differentiate):
         found = differentiated(subject, world)
@@ -49,7 +49,7 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
             if not takes_half_alone(sample):  # the steps that such rounding asks for hide a doubled gradient
                 expect_derivative(sample, world)
         of_modules = [expect_derivative_of_parameters(sample, world) for sample in samples]
-        for apart in (moved_apart(sample, world) for sample in samples):
+        for apart in (with_distinct_values(sample, world) for sample in samples):
             if apart:
                 expect_derivative(apart, world)
         judged = [one for sample, _ in found for one in judged_inputs(sample, world)]
@@ -77,7 +77,7 @@ def _expect_recorded(runs: list[Run]) -> None:
 @clause("Function.backward.gradient")
 def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
     """The gradient of every input equals the subject's formula, with the same random numbers."""
-    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
     need(subject.gradient_kind == "declared", "no formula is declared: the gradient is judged by differences")
     for sample, run in differentiated(subject, world):
         cotangents = run.cotangents(world)
@@ -86,7 +86,7 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
         for at, right in declared_gradients(run, cotangents).items():
             what = f"gradient of {sample.name(at)}, compared with the declared formula"
             expect.close(actual[at], right, f"{what},", precision=precision)
-            judgement = formula.compared(actual[at], right, precision)
+            judgement = formula.judged_by_formula(actual[at], right, precision)
             world.note(sample.name(at), judgement)
             expect.agrees(judgement, what)
 
@@ -94,7 +94,7 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
 @clause("Function.backward.gradient")
 def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World) -> None:
     """A scaled loss scales every gradient, and the gradients of single outputs add up to the gradient of all."""
-    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     tried = 0
     for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
@@ -118,7 +118,7 @@ def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World)
 @cases(before=["none", "a gradient of an earlier pass"])
 def test_gradient_is_added_to_the_one_that_is_there(subject: Subject, world: World, before: str) -> None:
     """A backward pass adds its gradient, once, to what the grad of a leaf holds, as every training loop counts on."""
-    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
     tried = 0
     for sample, run in differentiated(subject, world):
         if draws(sample, world) or not all(map(is_strided, run.leaves.values())):
@@ -149,7 +149,7 @@ def _accumulated(
     with grads_kept(sample.values[at] for at in sample.of_modules):
         run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
         seeds.seed(BACKWARD_SEED, sample.holders)
-        torch.autograd.backward(run.outputs, [apart(cotangent) for cotangent in cotangents])
+        torch.autograd.backward(run.outputs, [given_copy(cotangent) for cotangent in cotangents])
     return [leaf.grad for leaf in leaves.values()]
 
 
@@ -162,7 +162,7 @@ def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:
 def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tensor], what: str) -> None:
     if not all(bool(gradient.isfinite().all()) for gradient in [*actual, *right]):
         return  # beyond the range of the dtype, or of the function
-    gap, place = farthest(actual, right)
+    gap, place = worst_error(actual, right)
     name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"
     one, other = expect.shown_apart(actual[place], right[place])
     expect.that(gap <= NEAR, name, one, f"{other}, because a gradient is linear in the incoming gradients")

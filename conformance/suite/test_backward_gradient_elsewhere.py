@@ -13,12 +13,12 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
-from conformance.kit.numerics.nearby import nearby, typical
+from conformance.kit.numerics.nearby import points_near, rms_size
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_arrangeable, is_strided, same_values
-from conformance.kit.variations.variants import steady, with_number
+from conformance.kit.variations.variants import repeatable_samples, with_number
 from conformance.kit.world import World
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
@@ -32,7 +32,7 @@ Gradients = dict[int, torch.Tensor | None]
 @clause("Function.backward.gradient")
 def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
     """With a zero in an input, a finite result has a finite gradient if it has a derivative."""
-    found = steady(subject, world)
+    found = repeatable_samples(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(0.0, sample, world, DIVIDED) for sample in found]
     need(any(taken), "it accepts no sample with a zero")
@@ -45,14 +45,14 @@ def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
     Where results grow evenly with an input, gradients of zero may be meant: weights that are pruned stay so.
     """
     need(world.size == 1, "checked on one rank only: a single element is changed")
-    found = steady(subject, world)
+    found = repeatable_samples(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     right = [one for one in found if world.try_call(expect_derivative, one, world, is_explained=False) is not None]
     need(right, "its gradient is already wrong for the samples themselves")
     taken = 0
     for sample in right:
         for at in sorted(sample.top.intersection(sample.active)):
-            points = nearby(sample, world, tries=1)
+            points = points_near(sample, world, tries=1)
             here, *there = (world.try_call(_wrong_at_a_zero, point, at, world) for point in points)
             taken += here is not None
             if here and there and there[0]:
@@ -89,7 +89,7 @@ def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ..
 @cases(number=[1000.0, -1000.0])
 def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, number: float) -> None:
     """With a large number in an input, a finite result has a finite gradient if it has a derivative."""
-    found = steady(subject, world)
+    found = repeatable_samples(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(number, sample, world, LEFT_RANGE) for sample in found]
     need(any(taken), f"it takes no sample with a number of {number:g}, or its gradient is infinite for the samples")
@@ -99,7 +99,7 @@ def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, nu
 @cases(number=["-inf", "nan"])
 def test_gradient_is_finite_beside_a_constant_that_is_not(subject: Subject, world: World, number: str) -> None:
     """With -inf or NaN in a constant, such as a mask that is added, a finite result has a finite gradient."""
-    found = steady(subject, world)
+    found = repeatable_samples(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     with_it = [other for sample in found for other in _with_constant(sample, float(number), world)]
     for run, gradients in with_it:
@@ -170,13 +170,13 @@ def _expect_finite(world: World, run: Run, at: int, gradient: torch.Tensor | Non
         return
     along = torch.zeros_like(value, memory_format=torch.contiguous_format)
     if wrong is not None:
-        along.view(-1)[wrong] = typical(value)
+        along.view(-1)[wrong] = rms_size(value)
     eps, cotangents = result_epsilon(world, run), run.cotangents(world)
     slope = slope_along(world, run, cotangents, at, gradient, along, eps)
     if wrong is None or gradient is None:
         return
     is_alone = world.size == 1 and not value.dtype.is_complex
-    derivative = slope.numeric / typical(value)
+    derivative = slope.numeric / rms_size(value)
     if slope.verdict != "differs":
         is_zero = bool(value.reshape(-1)[wrong] == 0)
         close_by = (

@@ -14,7 +14,7 @@ from conformance.kit.comparable import copied, names
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.derivatives import slope_along
-from conformance.kit.numerics.nearby import direction
+from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.probe import Probe
@@ -23,7 +23,7 @@ from conformance.kit.tensors import freed, is_strided, same_values, share_memory
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.variants import draws, longer, moved_apart
+from conformance.kit.variations.variants import draws, lengthened, with_distinct_values
 from conformance.kit.world import World
 
 #: How many inputs are moved, one at a time.
@@ -66,7 +66,7 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
     given = [sample for sample, _ in differentiated(subject, world)]
     yield from pairwise(given)
     for sample in given:
-        others = [_with_smaller_numbers(sample, world), longer(sample, world)]
+        others = [_with_smaller_numbers(sample, world), lengthened(sample, world)]
         others += [_other_numbers(sample)] if world.size == 1 else []
         for other in filter(None, others):
             results = world.try_call(lambda other: copied(other.run(), world), other)
@@ -192,7 +192,7 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
     for given, _ in differentiated(subject, world):
         if draws(given, world):
             continue
-        sample = moved_apart(given, world) or given
+        sample = with_distinct_values(given, world) or given
         run = sample.run()
         before = _gradients(run, cotangents := run.cotangents(world))
         for place, moved in _with_one_moved(sample):
@@ -257,6 +257,6 @@ def _verdict(world: World, run: Run, cotangents: list[torch.Tensor], at: int, gr
     """Judge a gradient by differences, with steps long enough for internal single precision."""
     if at not in run.sample.top:
         return ""  # autograd does not look into containers
-    along = kept_symmetric(run, at, direction(world, run.sample.values[at].detach()), gradient)
+    along = kept_symmetric(run, at, random_direction(world, run.sample.values[at].detach()), gradient)
     eps = max(epsilon([*run.outputs, *run.leaves.values()]), torch.finfo(torch.float32).eps)
     return slope_along(world, run, cotangents, at, gradient, along, eps).verdict

@@ -8,7 +8,7 @@ from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline
 from conformance.kit.numerics.differences import central
-from conformance.kit.numerics.slopes import compare, epsilon, inner, paired, reach
+from conformance.kit.numerics.slopes import compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.tensor_calls import tangents
@@ -53,7 +53,7 @@ def _agrees(
         return paired([weight], [moved(step)])
 
     precision = max(claim.call.precision, epsilon([tangent]))
-    seen = compare(world, loss, inner(weight, tangent), precision, reach([weight], moving.values()))
+    seen = compare_slope(world, loss, inner(weight, tangent), precision, jacobian_scale([weight], moving.values()))
     if seen.verdict == "differs":
         step = precision ** (1 / 3)
         expected = central(moved(step).detach(), moved(-step).detach(), step)

@@ -11,7 +11,7 @@ from conformance.kit.marks import clause
 from conformance.kit.observation.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.observation.compiled_engine import is_wrong
 from conformance.kit.subject import Subject
-from conformance.kit.variations.variants import draws, longer
+from conformance.kit.variations.variants import draws, lengthened
 from conformance.kit.variations.ways import works_in_place
 from conformance.kit.world import World
 
@@ -80,7 +80,7 @@ def _steady(subject: Subject, world: World) -> list[SampleCall]:
     for sample, _ in differentiated(subject, world):
         if draws(sample, world) or works_in_place(sample, world):
             continue
-        other = longer(sample, world)
+        other = lengthened(sample, world)
         takes_it = other is not None and world.try_call(draws, other, world) is False
         found += [sample, other] if other is not None and takes_it else [sample]
     need(found, "it draws random numbers, or works in place, for which PyTorch itself loses gradients")

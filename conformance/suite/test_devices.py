@@ -15,7 +15,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.subject import Subject
-from conformance.kit.variations.variants import draws, farthest
+from conformance.kit.variations.variants import draws, worst_error
 from conformance.kit.world import World
 
 #: Relative tolerance between a device and the CPU: wide, since errors are searched, not imprecision.
@@ -103,7 +103,7 @@ def _differs(actual: Sequence[Result], right: Sequence[Result]) -> bool:
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> bool:
     is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32
-    gap, _ = farthest([one.cpu()], [other.cpu()])
+    gap, _ = worst_error([one.cpu()], [other.cpu()])
     return gap > (NEAR_IN_HALF if is_half else NEAR)
 
 

@@ -10,18 +10,18 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
-from conformance.kit.numerics.nearby import shaken
+from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.variations.variants import (
-    NEAR,
+    GRADIENT_TOLERANCES,
     Mismatch,
+    confirmed_nearby,
     draws_by_any_seed,
-    everywhere,
-    farthest,
     in_dtype,
+    repeatable_samples,
     size_of,
-    steady,
+    worst_error,
 )
 from conformance.kit.world import World
 
@@ -31,12 +31,12 @@ from conformance.kit.world import World
 def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
     """In other dtypes that the subject accepts, the gradient is the one in double precision, up to rounding."""
     kind, found, tried = getattr(torch, dtype), [], 0
-    for sample in steady(subject, world):
+    for sample in repeatable_samples(subject, world):
         low = in_dtype(sample, kind)
         if low is None or world.try_call(_both, low, world) is None:
             continue
         tried += 1
-        found.append(everywhere(sample, world, lambda point: _by_dtype(point, world, kind)))
+        found.append(confirmed_nearby(sample, world, lambda point: _by_dtype(point, world, kind)))
     need(tried, f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already")
     for wrong in filter(None, found):
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
@@ -74,14 +74,14 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     if low is None or high is None or found is None:
         return None
     run, cotangents, actual, right = found
-    others = shaken(high, world, torch.finfo(dtype).eps, constants=True)
+    others = perturbed(high, world, torch.finfo(dtype).eps, constants=True)
     nearby = [world.try_call(_in_double, moved, run, cotangents) for moved in others]
     if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
         return None  # beyond the range of the dtype
-    rough = max(math.inf if moved is None else farthest(moved, right)[0] for moved in nearby)
+    rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
     largest = max([*(float(c.abs().max()) for c in cotangents if c.numel()), *map(size_of, right)])
-    near = NEAR[dtype] + 3 * rough
-    gaps = [farthest([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
+    near = GRADIENT_TOLERANCES[dtype] + 3 * rough
+    gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
     if not any(world.exchange(any(gap > near for gap in gaps))) or draws_by_any_seed(point, world):
         return None
     left = _left_by_rounding(high, found, dtype, largest, world)
@@ -108,7 +108,7 @@ def _left_by_rounding(high: SampleCall, found: Found, dtype: torch.dtype, larges
         other = (moved if low is None else low).run()
         return other.filled(other.gradients(cotangents))
 
-    others = [world.try_call(elsewhere, moved) for moved in shaken(high, world, eps, tries=4)]
+    others = [world.try_call(elsewhere, moved) for moved in perturbed(high, world, eps, tries=4)]
     apart = [
         max((_apart(gradient, other[at]) for other in others if other is not None), default=0.0)
         for at, gradient in enumerate(actual)

@@ -14,8 +14,8 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.marks import clause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.formula import declared_gradients, is_linear
-from conformance.kit.numerics.nearby import nearby
-from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
+from conformance.kit.numerics.nearby import points_near
+from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
 from conformance.kit.subject import Subject
@@ -72,7 +72,7 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
         for sample in _in_double(subject, world):
             before = agreed
-            for point in nearby(sample, world):
+            for point in points_near(sample, world):
                 clear = []
                 for direction in directions(point, world):
                     found = list(_compared(point, world, direction))
@@ -88,7 +88,7 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
 
 
 def _expect_tangent(
-    point: SampleCall, direction: Direction, place: int, tangent: torch.Tensor, seen: Comparison
+    point: SampleCall, direction: Direction, place: int, tangent: torch.Tensor, seen: SlopeJudgement
 ) -> None:
     """Expect the tangent of an output to be no other than differences of forward say."""
     if seen.verdict == "differs":
@@ -101,7 +101,9 @@ def _expect_tangent(
         )
 
 
-def _compared(point: SampleCall, world: World, direction: Direction) -> Iterator[tuple[int, torch.Tensor, Comparison]]:
+def _compared(
+    point: SampleCall, world: World, direction: Direction
+) -> Iterator[tuple[int, torch.Tensor, SlopeJudgement]]:
     """Every output's tangent along a direction, and how it compares with differences of forward."""
     actual, ends = tangents(point, direction), _moved(point, direction, 0.0)
     for place, (output, tangent) in enumerate(zip(point.run().tensors, actual, strict=True)):
@@ -111,8 +113,8 @@ def _compared(point: SampleCall, world: World, direction: Direction) -> Iterator
             def loss(step: float, place: int = place, weight: torch.Tensor = weight) -> torch.Tensor:
                 return paired([weight], [_moved(point, direction, step)[place]])
 
-            rounding, size = epsilon([*ends, *direction.values()]), reach([weight], direction.values())
-            yield place, tangent, compare(world, loss, inner(weight, tangent), rounding, size)
+            rounding, size = epsilon([*ends, *direction.values()]), jacobian_scale([weight], direction.values())
+            yield place, tangent, compare_slope(world, loss, inner(weight, tangent), rounding, size)
 
 
 def _moved(point: SampleCall, direction: Direction, step: float) -> Tensors:

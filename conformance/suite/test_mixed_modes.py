@@ -12,8 +12,8 @@ from conformance.kit import expect
 from conformance.kit.calls import SampleCall, in_double
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.marks import clause
-from conformance.kit.numerics.nearby import direction, nearby
-from conformance.kit.numerics.slopes import Loss, compare, epsilon, inner, paired, reach
+from conformance.kit.numerics.nearby import points_near, random_direction
+from conformance.kit.numerics.slopes import LossAlong, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.probe import Probe
 from conformance.kit.tensors import is_strided
 from conformance.kit.variations.transforms import Direction, outputs, tangents
@@ -38,7 +38,7 @@ class _Mixed:
     """A slope by one mode over the other, and the loss that has it."""
 
     slope: float
-    loss: Loss
+    loss: LossAlong
     weights: list[torch.Tensor]
     reach: float
 
@@ -50,9 +50,9 @@ def _expect_right(
     need(subject.function is None or subject.defines("jvp"), "the class defines no jvp")
     is_plain = all(is_strided(sample.values[at]) for at in sample.active)
     need(not draws(sample, world) and is_plain, "it draws random numbers, or takes tensors without strides")
-    for point in nearby(sample, world):
+    for point in points_near(sample, world):
         mixed = probe.unless_refused("combining the two modes raises an error", derivative, point, world)
-        seen = compare(world, mixed.loss, mixed.slope, epsilon(mixed.weights), mixed.reach)
+        seen = compare_slope(world, mixed.loss, mixed.slope, epsilon(mixed.weights), mixed.reach)
         expect.that(
             seen.verdict != "differs",
             f"{what} of {point.label}, along a random direction",
@@ -65,7 +65,7 @@ def _expect_right(
 
 
 def _directions(point: SampleCall, world: World, key: str) -> dict[int, torch.Tensor]:
-    return {at: direction(world, point.values[at].detach(), key, at) for at in point.active}
+    return {at: random_direction(world, point.values[at].detach(), key, at) for at in point.active}
 
 
 def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
@@ -89,7 +89,7 @@ def _backward_over_jvp(point: SampleCall, world: World) -> _Mixed:
     def loss_at(step: float) -> torch.Tensor:
         return paired(weights, list(tangents(_moved(point, steps, step), along)))
 
-    return _Mixed(slope, loss_at, weights, reach(weights, [*along.values(), *steps.values()]))
+    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *steps.values()]))
 
 
 def _jvp_over_backward(point: SampleCall, world: World) -> _Mixed:
@@ -101,7 +101,7 @@ def _jvp_over_backward(point: SampleCall, world: World) -> _Mixed:
         run = _moved(point, along, step).run()
         return paired(weights, run.filled(run.gradients(run.cotangents(world))))
 
-    return _Mixed(slope, loss_at, weights, reach(weights, along.values()))
+    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, along.values()))
 
 
 def _tangents_of_the_gradients(sample: SampleCall, along: Direction, world: World) -> list[torch.Tensor]:

@@ -15,7 +15,7 @@ from conformance.kit.calls import Run, SampleCall, every_sample
 from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
-from conformance.kit.numerics.nearby import direction
+from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.operations import MethodCall, operations_of
 from conformance.kit.subject import Subject
@@ -115,7 +115,7 @@ def _kind(result: object) -> str:
 def _follows(sample: SampleCall, at: int, world: World) -> bool | None:
     """Whether the numbers of the result change with one value, and do not from call to call; None if not."""
     value = sample.values[at].detach()
-    moved = sample.having({at: value + 0.1 * direction(world, value, "moved", at)})
+    moved = sample.having({at: value + 0.1 * random_direction(world, value, "moved", at)})
     one, again, other = (
         [y.detach() for y in each.run().tensors if differentiable(y)] for each in (sample, sample, moved)
     )

@@ -10,7 +10,7 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
-from conformance.kit.numerics.nearby import shaken
+from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import many
@@ -53,7 +53,7 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
         actual = world.try_call(_gradients, sample, mixed, world)
         if actual is None:
             continue
-        moved = [world.try_call(_gradients, point, point, world) for point in shaken(sample, world, 2.0**-8)]
+        moved = [world.try_call(_gradients, point, point, world) for point in perturbed(sample, world, 2.0**-8)]
         nearby = [gradients for gradients in moved if gradients is not None]
         if not nearby:
             continue  # forward refuses what rounding makes of the sample
@@ -121,7 +121,7 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
         ones = [torch.ones_like(output) for output in run.outputs]
         actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
         right = _widely(wide, ones)
-        moved = [world.try_call(_widely, point, ones) for point in shaken(wide, world, 2.0**-8)]
+        moved = [world.try_call(_widely, point, ones) for point in perturbed(wide, world, 2.0**-8)]
         nearby = [gradients for gradients in moved if gradients is not None]
         if not nearby:
             continue

@@ -14,7 +14,7 @@ from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.variants import same_outputs, steady
+from conformance.kit.variations.variants import repeatable_samples, same_outputs
 from conformance.kit.world import World
 
 
@@ -22,7 +22,7 @@ from conformance.kit.world import World
 def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World) -> None:
     """One tensor passed for two arguments gets the sum of what two equal tensors get."""
     tried = 0
-    for sample in steady(subject, world):
+    for sample in repeatable_samples(subject, world):
         for first, second in _alike(sample):
             both = world.try_call(meant, sample, {second: sample.values[first]})
             apart = world.try_call(both.run) if both else None

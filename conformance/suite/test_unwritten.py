@@ -11,7 +11,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.unwritten import UNWRITTEN, reads_unwritten, results_and_gradients
-from conformance.kit.variations.variants import OWN
+from conformance.kit.variations.variants import JUDGED_BY_SPEC
 from conformance.kit.world import World
 
 #: Results and gradients of a call.
@@ -29,7 +29,7 @@ def test_results_are_written_whole(subject: Subject, world: World) -> None:
 @clause("Function.backward.gradient")
 def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
     """Gradients are the same with NaN in new memory as with zeros."""
-    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
     need_backward(subject)
     both = _both(subject, world)
     has_gradients = any(gradients for _, (_, gradients), _ in both)

@@ -15,7 +15,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
 from conformance.kit.modes import UndefinedMode
 from conformance.kit.numerics.formula import declared_gradients
-from conformance.kit.numerics.nearby import shaken
+from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.variations.layouts import (
@@ -23,22 +23,22 @@ from conformance.kit.variations.layouts import (
     Arrange,
     MisreadMode,
     changes,
+    in_layout,
     in_order,
-    laid,
     read_in_order,
-    settled,
+    with_layout_values,
     writes_into_shared,
 )
 from conformance.kit.variations.sizes import GROWN, is_read, resized
 from conformance.kit.variations.variants import (
-    NEAR,
+    GRADIENT_TOLERANCES,
     Mismatch,
+    confirmed_nearby,
     draws_by_any_seed,
-    everywhere,
-    farthest,
+    repeatable_samples,
     same_outputs,
-    steady,
     without_rows,
+    worst_error,
 )
 from conformance.kit.world import World
 
@@ -61,14 +61,14 @@ EMPTY = "empty along the first dimension"
 def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
     """Inputs in another layout give the results and gradients of contiguous ones, or raise an error."""
     found, tried, arrange = [], 0, LAYOUTS[layout]
-    for sample in steady(subject, world):
-        start = settled(sample, arrange)
+    for sample in repeatable_samples(subject, world):
+        start = with_layout_values(sample, arrange)
         if not all(world.exchange(changes(sample, arrange))):
             continue
         taken = world.try_call(_taken, start, arrange, world)
-        if taken is not None and world.try_call(laid, start, arrange) is not None:
+        if taken is not None and world.try_call(in_layout, start, arrange) is not None:
             tried += 1
-            found.append(everywhere(start, world, lambda point: _by_layout(point, world, arrange, layout)))
+            found.append(confirmed_nearby(start, world, lambda point: _by_layout(point, world, arrange, layout)))
     need(tried, f"it accepts no sample that is {layout}, or every sample is so already")
     for wrong in filter(None, found):
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
@@ -84,7 +84,7 @@ def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | 
 
 def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
     """A result or gradient that changes, beyond rounding, if inputs lie otherwise in memory."""
-    point = settled(point, arrange)
+    point = with_layout_values(point, arrange)
     base = point.run()
     cotangents = base.cotangents(world)
 
@@ -95,15 +95,15 @@ def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -
         return run.filled(run.gradients(cotangents))
 
     right = {results: results(base), gradients: gradients(base)}
-    near = NEAR[_coarsest([*right[results], *base.leaves.values()])]
-    run = laid(point, arrange)
+    near = GRADIENT_TOLERANCES[_coarsest([*right[results], *base.leaves.values()])]
+    run = in_layout(point, arrange)
     if not same_outputs(base, run, world):
         return None
     for look, expected in right.items():
         actual = world.try_call(look, run)
         if actual is None:
             return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
-        gap, place = farthest(actual, expected)
+        gap, place = worst_error(actual, expected)
         if not any(world.exchange(gap > near)):
             continue
         rough = _roughness(point, look, expected, world)
@@ -125,16 +125,16 @@ def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -
 def _is_misread(point: SampleCall, arrange: Arrange, look: Look, world: World) -> bool:
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
-        world.try_call(lambda: look(laid(point, arrange)))
+        world.try_call(lambda: look(in_layout(point, arrange)))
     return any(world.exchange(bool(mode.misread)))
 
 
 def _roughness(point: SampleCall, look: Look, expected: list[torch.Tensor], world: World) -> float:
     """Return how far rounding alone moves the values: if rows are equal, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
-    others = shaken(point, world, eps, tries=4, constants=True)
+    others = perturbed(point, world, eps, tries=4, constants=True)
     moved = [world.try_call(lambda other: look(other.run()), other) for other in others]
-    return max(math.inf if each is None else farthest(each, expected)[0] for each in moved)
+    return max(math.inf if each is None else worst_error(each, expected)[0] for each in moved)
 
 
 def _in_order(
@@ -170,7 +170,7 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     Where forward itself meets a NaN on the way, such as the mean of nothing, PyTorch's own gradients are NaN too.
     """
     taken = 0
-    for sample in steady(subject, world):
+    for sample in repeatable_samples(subject, world):
         empty = without_rows(sample, world)
         with UndefinedMode() as mode:
             run = world.try_call(empty.run) if empty else None
@@ -227,7 +227,7 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     need(world.size == 1 or kind == EMPTY or arrange, "checked on one rank only: sizes may depend on other ranks'")
     taken = 0
     for given in differentiable(subject, world):
-        sample = settled(given, arrange) if arrange else given
+        sample = with_layout_values(given, arrange) if arrange else given
         # If the sample itself fails, other clauses report it.
         fine = world.try_call(_taken, sample, arrange, world)
         run = world.try_call(_derived, sample, kind, world) if fine else None
@@ -281,7 +281,7 @@ def _pulled(run: Run, world: World) -> bool:
 def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:
     """The call of a derived sample; None if nothing about the sample is changed on any rank."""
     if kind in LAYOUTS:
-        return laid(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
+        return in_layout(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
     if kind == EMPTY:
         empty = without_rows(sample, world)
         return empty.run() if empty else None

@@ -13,7 +13,7 @@ from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.probe import Probe
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.batches import (
-    WHOLE,
+    NO_OUT_DIM,
     Batch,
     batch,
     choices,
@@ -82,7 +82,7 @@ def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variat
     for in_dims in choices(sample)[:: max(1, len(choices(sample)) - 1)]:
         usual = batch(sample, in_dims, variants(sample))
         need(_maps(usual), "torch.vmap of three samples raises an error, which another test reports")
-        need(not given_whole(usual), WHOLE)
+        need(not given_whole(usual), NO_OUT_DIM)
         made = batch(sample, in_dims, variants(sample, size))
         expected = [outputs(sample, row) for row in made.rows]
         with expect.no_error(f"{made}, {size} samples", "the results of the samples"):

@@ -14,10 +14,10 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.recording import Noted, recording
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
-from conformance.kit.variations.batches import SIZE, Batch, batches, choices, expect_batch, given_whole, variants
+from conformance.kit.variations.batches import BATCH_SIZE, Batch, batches, choices, expect_batch, given_whole, variants
 from conformance.kit.variations.batches import batch as make
 from conformance.kit.variations.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
-from conformance.kit.variations.transforms import Tensors, apart, outputs
+from conformance.kit.variations.transforms import Tensors, call_with, outputs
 from conformance.kit.variations.ways import works_in_place
 from conformance.kit.world import World
 
@@ -124,7 +124,7 @@ def test_a_batch_is_left_as_it_is(subject: Subject, world: World) -> None:
         need(not works_in_place(batch.sample, world), "it works in place")
         whole = batch.whole
         before = {at: value.clone() for at, value in whole.items()}
-        if world.try_call(batch.map, partial(apart, batch.sample), whole) is None:
+        if world.try_call(batch.map, partial(call_with, batch.sample), whole) is None:
             continue
         compared += 1
         for at, value in whole.items():
@@ -181,7 +181,7 @@ def test_random_numbers_are_those_that_were_asked_for(subject: Subject, world: W
         else:
             wrong = all(map(samples_are_alike, drawn))
         if wrong:
-            what = f"first output of {batch}, {SIZE} times the same sample with randomness={randomness!r}"
+            what = f"first output of {batch}, {BATCH_SIZE} times the same sample with randomness={randomness!r}"
             raise Deviation(what, expect.shown(drawn[0][0]), DRAWN[randomness], "vmap ignores info.randomness")
     need(judged, "it draws no random numbers, or torch.vmap of it raises")
 
@@ -208,14 +208,17 @@ def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]
     samples = {id(batch.sample): batch for batch in batches(subject, world, few=True)}
     for sample, precision in ((batch.sample, batch.precision) for batch in samples.values()):
         every = choices(sample)
-        values = variants(sample, 2 * SIZE)
+        values = variants(sample, 2 * BATCH_SIZE)
         for outer, inner in (
             (every[0], every[-1]),
             (every[-1], every[0]),
             (every[len(every) // 2], every[0]),
         ):
             rows = [
-                [{at: values[row * SIZE * (at in outer) + column][at] for at in values[0]} for column in range(SIZE)]
+                [
+                    {at: values[row * BATCH_SIZE * (at in outer) + column][at] for at in values[0]}
+                    for column in range(BATCH_SIZE)
+                ]
                 for row in range(2)
             ]
             found = [make(sample, inner, row) for row in rows]

@@ -15,7 +15,7 @@ from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.variations.batches import Batch, Comparison, Values, batches, expect_batches
+from conformance.kit.variations.batches import Batch, BatchComparison, Values, batches, expect_batches
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
@@ -32,7 +32,9 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
     for batch, places in _differentiable(subject, world):
         right = _gradients(batch, world)
         compute = partial(_pulled, places=places, weights=right.weights)
-        found.append(Comparison(batch, compute, right.gradients, f"{batch}: gradient inside the batch, {OF_INPUT}"))
+        found.append(
+            BatchComparison(batch, compute, right.gradients, f"{batch}: gradient inside the batch, {OF_INPUT}")
+        )
     expect_batches(found)
 
 
@@ -53,7 +55,7 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
         right = _gradients(batch, world)
         compute = partial(_backward, places=places, weights=right.weights)
         expected = _added_up_where_shared(batch, right.gradients)
-        found.append(Comparison(batch, compute, expected, f"{batch}: gradient through the batch, {OF_INPUT}"))
+        found.append(BatchComparison(batch, compute, expected, f"{batch}: gradient through the batch, {OF_INPUT}"))
     expect_batches(found)
 
 
@@ -102,7 +104,7 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
         moving = tuple(torch.stack([direction[at] for direction in directions]) for at in batch.sample.active)
         compute = partial(_pushed, places=places, moving=moving)
         expected = _tangents(batch, places, directions)
-        found.append(Comparison(batch, compute, expected, f"{batch}: tangent inside the batch, {OF_OUTPUT}"))
+        found.append(BatchComparison(batch, compute, expected, f"{batch}: tangent inside the batch, {OF_OUTPUT}"))
     expect_batches(found)
 
 
@@ -128,7 +130,7 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
         )
         compute = partial(_whole, places=places, moving=moving)
         expected = _tangents(batch, places, moving.rows)
-        found.append(Comparison(batch, compute, expected, f"{batch}: tangent through the batch, {OF_OUTPUT}"))
+        found.append(BatchComparison(batch, compute, expected, f"{batch}: tangent through the batch, {OF_OUTPUT}"))
     expect_batches(found)
 
 

@@ -96,10 +96,16 @@ def witnesses() -> list[Witness]:
     ones, eps = torch.ones(9, dtype=torch.bfloat16), float(torch.finfo(torch.bfloat16).eps)
     small = ones.double()
     found += [
-        Witness("declared in bfloat16, off by four roundings", True, lambda: _of(formula.compared(ones * 1.03, ones))),
-        Witness("declared in bfloat16, off by a fifth", False, lambda: _of(formula.compared(ones * 1.2, ones))),
-        Witness("declared, off by 1e-13", False, lambda: _of(formula.compared(small * (1 + 1e-13), small))),
-        Witness("declared, off by 1e-14", True, lambda: _of(formula.compared(small * (1 + 4e-15), small))),
+        Witness(
+            "declared in bfloat16, off by four roundings",
+            True,
+            lambda: _of(formula.judged_by_formula(ones * 1.03, ones)),
+        ),
+        Witness(
+            "declared in bfloat16, off by a fifth", False, lambda: _of(formula.judged_by_formula(ones * 1.2, ones))
+        ),
+        Witness("declared, off by 1e-13", False, lambda: _of(formula.judged_by_formula(small * (1 + 1e-13), small))),
+        Witness("declared, off by 1e-14", True, lambda: _of(formula.judged_by_formula(small * (1 + 4e-15), small))),
         Witness("reference, five times eager's loss", True, lambda: _of_reference(0.05, 0.01, eps)),
         Witness("reference, thirty times eager's loss", False, lambda: _of_reference(0.3, 0.01, eps)),
         Witness("reference in double, off by 1e-9", True, lambda: _of_reference(1e-9, 0.0, 2e-16)),
@@ -116,14 +122,14 @@ def _of(judgement: Judgement) -> str:
 
 def _of_reference(error: float, eager: float, eps: float) -> str:
     right = torch.linspace(1, 2, 50, dtype=torch.float64)
-    return _of(reference.compared(right * (1 + error), right, right * (1 + eager), eps))
+    return _of(reference.judged_by_reference(right * (1 + error), right, right * (1 + eager), eps))
 
 
 def _of_element(times: int, eps: float) -> str:
     right = torch.ones(10_000, dtype=torch.float64)
     eager, actual = right + 0.01, right.clone()
     actual[3] += 0.01 * times
-    return _of(reference.compared(actual, right, eager, eps))
+    return _of(reference.judged_by_reference(actual, right, eager, eps))
 
 
 def _of_subject(name: str) -> str:

@@ -9,13 +9,13 @@ import torch
 from conformance.kit.calls import Run
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
-from conformance.kit.numerics.nearby import typical
-from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
+from conformance.kit.numerics.nearby import rms_size
+from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
-FEW = 6
+FEW_OUTPUTS = 6
 _IGNORED = "the incoming gradient of output {} is ignored"
 
 
@@ -45,14 +45,14 @@ def slope_along(
     gradient: torch.Tensor | None,
     direction: torch.Tensor,
     eps: float,
-) -> Comparison:
+) -> SlopeJudgement:
     """Compare the gradient of one input with differences of forward along a direction."""
     value = run.sample.values[at].detach()
 
     def loss(step: float) -> torch.Tensor:
         return paired(cotangents, outputs_at(run, at, value + step * direction))
 
-    return compare(world, loss, inner(gradient, direction), eps, reach(cotangents, [direction]))
+    return compare_slope(world, loss, inner(gradient, direction), eps, jacobian_scale(cotangents, [direction]))
 
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
@@ -77,7 +77,7 @@ def slopes_along(run: Run, several: Sequence[list[torch.Tensor]], at: int, direc
     """Return the slopes along a direction, by differences, of the losses that several lists of cotangents define."""
     value = run.sample.values[at].detach()
     length = float(direction.abs().max()) or 1.0
-    step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value) / length
+    step = epsilon([*run.outputs, value]) ** (1 / 3) * rms_size(value) / length
     ends = [_losses(several, outputs_at(run, at, value + sign * step * direction)) for sign in (1, -1)]
     return (central(one, other, step) for one, other in zip(*ends, strict=True))
 
@@ -138,7 +138,7 @@ def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, l
     for one, place in enumerate(run.places if len(cotangents) > 1 else ()):
         without = [torch.zeros_like(each) if other == one else each for other, each in enumerate(cotangents)]
         found[_IGNORED.format(place)] = without
-        first = 0 if len(cotangents) <= FEW else one - 1
+        first = 0 if len(cotangents) <= FEW_OUTPUTS else one - 1
         for other in (other for other in range(max(first, 0), one) if cotangents[other].shape == cotangents[one].shape):
             exchanged = list(cotangents)
             exchanged[other], exchanged[one] = cotangents[one], cotangents[other]

@@ -20,8 +20,9 @@ from conformance.kit.numerics.derivatives import (
     slope_along,
     slopes_along,
 )
-from conformance.kit.numerics.nearby import directions, nearby, shaken
-from conformance.kit.numerics.slopes import Comparison, epsilon
+from conformance.kit.numerics.nearby import directions, perturbed, points_near
+from conformance.kit.numerics.slopes import SlopeJudgement, epsilon
+from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.recording import recording
 from conformance.kit.tensors import is_strided
@@ -29,7 +30,6 @@ from conformance.kit.world import World
 
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
-SINGLE = torch.finfo(torch.float32).eps
 #: Longer steps overrule a difference only if it is this many times their noise.
 CLEAR = 8
 
@@ -50,7 +50,7 @@ def expect_derivative(
     """
     told: dict[int, bool] = {}
     unclear = list(sample.active)
-    for point in nearby(sample, world):
+    for point in points_near(sample, world):
         run = point.run()
         cotangents = run.cotangents(world)
         gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
@@ -119,7 +119,7 @@ def _slopes(
     gradient: torch.Tensor | None,
     moves: list[torch.Tensor],
     is_derived: bool,
-) -> list[Comparison]:
+) -> list[SlopeJudgement]:
     """Compare the gradient of one input with differences of forward, along each of some directions.
 
     A deviation at a derived sample is measured again with the long steps that internal single precision needs. They
@@ -127,7 +127,7 @@ def _slopes(
     """
     eps = result_epsilon(world, run)
 
-    def along(direction: torch.Tensor) -> Comparison:
+    def along(direction: torch.Tensor) -> SlopeJudgement:
         found = slope_along(world, run, cotangents, at, gradient, direction, eps)
         if is_derived and found.verdict == "differs":
             again = slope_along(world, run, cotangents, at, gradient, direction, max(eps, SINGLE))
@@ -149,7 +149,7 @@ def _told_by_slopes(
     cotangents: list[torch.Tensor],
     at: int,
     gradient: torch.Tensor | None,
-    slopes: list[Comparison],
+    slopes: list[SlopeJudgement],
 ) -> str:
     """Name the mistake that all directions share, such as a factor; a single direction shows none."""
     pairs = zip(_directions(world, run, at, gradient), slopes, strict=True)
@@ -176,7 +176,7 @@ def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[tor
 
 def result_epsilon(world: World, run: Run) -> float:
     """Return the machine epsilon of a call's results: that of single precision if all of them fit into it."""
-    moved = world.try_call(next(shaken(run.sample, world, SINGLE)).run, needed=run.leaves)
+    moved = world.try_call(next(perturbed(run.sample, world, SINGLE)).run, needed=run.leaves)
     outputs = moved.outputs if moved else run.outputs
     fits = all(bool((_in_single(output) == output).all()) for output in outputs if is_strided(output))
     eps = epsilon([*run.outputs, *run.leaves.values()])
@@ -188,7 +188,12 @@ def _in_single(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _same_gradient(
-    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, slope: Comparison
+    world: World,
+    run: Run,
+    cotangents: list[torch.Tensor],
+    at: int,
+    gradient: torch.Tensor | None,
+    slope: SlopeJudgement,
 ) -> None:
     """Show both gradients in full, if they differ visibly and forward accepts a change of each single element."""
     expected = world.try_call(by_differences, run, cotangents, at)

@@ -12,20 +12,21 @@ from conformance.kit.traits import symmetric_like
 from conformance.kit.world import World
 
 
-def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleCall]:
+def points_near(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleCall]:
     """Yield the sample, then a few points close to it that forward accepts: a kink at one is not at the others."""
     yield sample
     for attempt in range(tries):
         values = {at: sample.values[at].detach() for at in sample.active}
         moves = {
-            at: symmetric_like(value, direction(world, value, "near", attempt, at)) for at, value in values.items()
+            at: symmetric_like(value, random_direction(world, value, "near", attempt, at))
+            for at, value in values.items()
         }
         point = sample.having({at: value + 0.02 * moves[at] for at, value in values.items()})
         if world.try_call(point.run):
             yield point
 
 
-def shaken(
+def perturbed(
     sample: SampleCall, world: World, eps: float, tries: int = 2, constants: bool = False
 ) -> Iterator[SampleCall]:
     """Perturb the sample by as much as rounding to a precision would.
@@ -42,7 +43,7 @@ def shaken(
         for at, value in enumerate(sample.values):
             if at in sample.active:
                 plain = value.detach()
-                moved[at] = plain + 4 * eps * direction(world, plain, "shaken", number, at)
+                moved[at] = plain + 4 * eps * random_direction(world, plain, "shaken", number, at)
             elif constants and is_arrangeable(value):
                 moved[at] = value * (
                     1 + 4 * eps * world.tensor(world.rank, tuple(value.shape), value.dtype, "shaken", number, at)
@@ -54,16 +55,16 @@ def directions(world: World, value: torch.Tensor) -> Iterator[torch.Tensor]:
     """Return two random directions as long as the value, then one along a single element, whose error may be visible
     only there."""
     for index in range(2):
-        yield direction(world, value, index)
+        yield random_direction(world, value, index)
     if value.numel() > 1 and is_strided(value):
         single = torch.zeros(tuple(value.shape), dtype=value.dtype, device=value.device)
-        single.view(-1)[value.numel() // 2] = typical(value)
+        single.view(-1)[value.numel() // 2] = rms_size(value)
         yield single
 
 
-def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
+def random_direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
     """Draw a random direction as long as the value; for a sparse tensor it is zero where the tensor is zero."""
-    size = typical(value)
+    size = rms_size(value)
     if is_strided(value):
         return world.tensor(world.rank, tuple(value.shape), value.dtype, "direction", *key) * size
     moved = value.detach().clone()
@@ -87,7 +88,7 @@ def beside_special(value: torch.Tensor, direction: torch.Tensor) -> torch.Tensor
     return along.reshape(-1)[first[group]].reshape(along.shape)
 
 
-def typical(value: torch.Tensor) -> float:
+def rms_size(value: torch.Tensor) -> float:
     """Return the typical size of a tensor's elements; 1 if they are all zero or not finite."""
     stored = stored_values(value.detach())
     size = float(to_double(stored).abs().square().mean().sqrt()) if stored.numel() else 1.0

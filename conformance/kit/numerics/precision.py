@@ -5,16 +5,15 @@ from __future__ import annotations
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.numerics.nearby import direction
+from conformance.kit.numerics.nearby import random_direction
+from conformance.kit.numerics.tolerances import BFLOAT, SINGLE
 from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
-SINGLE = torch.finfo(torch.float32).eps
-HALF = torch.finfo(torch.bfloat16).eps
 #: A step that single precision can just tell, and half precision cannot.
-STEP = 4 * SINGLE
+_STEP = 4 * SINGLE
 #: By how much a tensor may leave a straight line over two such steps where it is computed in double precision.
-STRAIGHT = 1e-9
+_STRAIGHT = 1e-9
 #: The part of the elements that a step leaves as they are where a gradient is computed in half precision.
 STILL = 0.9
 
@@ -32,23 +31,25 @@ def working_epsilon(sample: SampleCall, world: World) -> float:
     inputs and the incoming gradients show it: in double precision results and gradients follow them evenly, in single
     precision they jump, and in half precision gradients stay as they are.
     """
-    found = world.try_call(lambda: [_stepped(sample, world, step) for step in (-STEP, 0.0, STEP)])
+    found = world.try_call(lambda: [_stepped(sample, world, step) for step in (-_STEP, 0.0, _STEP)])
     if found is None:  # it does not take what lies that near
         return 0.0
     results, gradients = (list(zip(*parts, strict=True)) for parts in zip(*found, strict=True))
     if _is_still(gradients):
-        return HALF
+        return BFLOAT
     return SINGLE if any(map(_jumps, [*results, *gradients])) else 0.0
 
 
 def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
     """Run forward and backward a step away, in the inputs and in the incoming gradients."""
     values = {at: sample.values[at].detach() for at in sample.active}
-    run = sample.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
+    run = sample.having({at: value + step * random_direction(world, value, at) for at, value in values.items()}).run()
     results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
     if not run.outputs:
         return results, []
-    given = [cotangent + step * direction(world, cotangent, at) for at, cotangent in enumerate(run.cotangents(world))]
+    given = [
+        cotangent + step * random_direction(world, cotangent, at) for at, cotangent in enumerate(run.cotangents(world))
+    ]
     return results, run.filled(run.gradients(given))
 
 
@@ -65,4 +66,4 @@ def _jumps(way: Way) -> bool:
     back, here, ahead = way
     if torch.finfo(here.dtype).eps >= SINGLE or here.numel() == 0:
         return False
-    return bool((ahead - 2 * here + back).abs().max() > STRAIGHT * here.abs().max())
+    return bool((ahead - 2 * here + back).abs().max() > _STRAIGHT * here.abs().max())

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from conformance.kit.numerics.differences import central
+from conformance.kit.numerics.tolerances import GRADCHECK_ATOL, GRADCHECK_RTOL
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.world import World
 
 #: ``loss(t)`` has the terms whose sum is the loss, a step ``t`` along the direction.
-Loss = Callable[[float], torch.Tensor]
+LossAlong = Callable[[float], torch.Tensor]
 #: The terms of the loss after a step to the one side, and to the other.
 Pair = tuple[torch.Tensor, torch.Tensor]
 #: Precisions that a Function may use internally, whatever the dtype of its inputs.
@@ -24,10 +25,8 @@ COARSER = (1.2e-7, 1e-3)
 #: A step that double precision can tell, and single precision cannot.
 TINY = 1e-9
 
-#: gradcheck's default tolerances for each element of a Jacobian: absolute and relative.
-GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
 #: How many machine epsilons of rounding the loss may have, next to the size of its terms.
-ROUNDINGS = 4
+LOSS_ROUNDINGS = 4
 #: Rounding allowance for second differences, over a long and a short step together, in eps per term.
 BENT_ROUNDINGS = 24
 #: A place is steep if the slope is this many times the size of the terms.
@@ -39,7 +38,7 @@ BENDS, JUMPS = 2, 4
 #: A place is smooth if these are at most this part of the slope and of the terms.
 SMOOTH = 1e-3
 #: If a long and a short step disagree by more than this part of the terms, forward may round internally.
-ROUGH = 1e-4
+_ROUGH = 1e-4
 #: By how much shorter the second look's step is: no simple fraction, which what repeats would hide from.
 OTHER_STEP = 0.37
 #: A slope counts as measured, and a deviation as shown, if it is this many times the noise of the differences.
@@ -47,7 +46,7 @@ BEYOND_NOISE = 10
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SlopeJudgement:
     """Verdict of differences about an analytic slope: agrees, differs, unclear, or flat (no change at all)."""
 
     verdict: str
@@ -77,7 +76,7 @@ class Comparison:
         return abs(self.analytic - self.numeric)
 
 
-def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float = 1.0) -> Comparison:
+def compare_slope(world: World, loss: LossAlong, analytic: float, eps: float, reach: float = 1.0) -> SlopeJudgement:
     """Compare an analytic slope with differences of a loss.
 
     A difference within gradcheck's default tolerances is unclear unless it exceeds the noise of forward. A step to
@@ -97,7 +96,7 @@ def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float 
     return found
 
 
-def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparison:
+def _compared(world: World, loss: LossAlong, analytic: float, eps: float) -> SlopeJudgement:
     """Compare at ever coarser steps, until one is conclusive; no change at all, twice, is a slope of zero."""
     slope, flat = sum(world.exchange(analytic)), 0
     for precision in (eps, *(coarse for coarse in COARSER if coarse > 10 * eps)):
@@ -112,22 +111,22 @@ def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparis
             return replace(seen, verdict="unclear") if flat and seen.numeric == 0 else seen
         elif seen.verdict == "differs" and flat == 0:
             return _confirmed(world, loss, seen, precision)
-    return Comparison("unclear", slope)
+    return SlopeJudgement("unclear", slope)
 
 
-def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> Comparison:
+def _confirmed(world: World, loss: LossAlong, seen: SlopeJudgement, precision: float) -> SlopeJudgement:
     """Confirm a difference: with another step, and as if the Function computed in single precision inside."""
     again = _judged(world, loss, seen.analytic, precision, OTHER_STEP)
     if again.verdict != "differs":
-        return Comparison("unclear", seen.analytic)
-    is_rough = max(seen.roughness, again.roughness) > ROUGH
+        return SlopeJudgement("unclear", seen.analytic)
+    is_rough = max(seen.roughness, again.roughness) > _ROUGH
     if precision < TINY and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
         coarse = _judged(world, loss, seen.analytic, COARSER[0])
         return coarse if coarse.verdict == "agrees" else seen
     return seen
 
 
-def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
+def _is_lost_on_tiny_steps(world: World, loss: LossAlong, seen: SlopeJudgement) -> bool:
     """Tell whether a tiny step shows another slope, as it does if forward rounds to single precision internally."""
     moved = _both_ways(world, loss, TINY)
     if moved is None:
@@ -136,27 +135,27 @@ def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
     return abs(central(right, left, TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
 
 
-def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:
+def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrink: float = 1.0) -> SlopeJudgement:
     """Compare a slope with differences at one step; a kink or a jump nearby bounds their error."""
     here = loss(0.0)
     (middle,), weight = _together(world, here)
     step = shrink * _step(slope, weight, precision)
     far = _both_ways(world, loss, step)
     if far is None:
-        return Comparison("unclear", slope)
+        return SlopeJudgement("unclear", slope)
     (right, left), _ = _together(world, *far)
     value = central(right, left, step)
-    noise = ROUNDINGS * precision * weight / step
+    noise = LOSS_ROUNDINGS * precision * weight / step
     near = noise + _curvature(precision) * max(abs(value), abs(slope))
     if not math.isfinite(value) or not math.isfinite(weight):
-        return Comparison("unclear", slope)
+        return SlopeJudgement("unclear", slope)
     if abs(slope - value) <= near and math.isfinite(slope):
-        return Comparison("agrees", slope, value, noise=noise)
+        return SlopeJudgement("agrees", slope, value, noise=noise)
     if right == middle == left:
-        return Comparison("flat", slope, value, noise=noise, size=weight)
+        return SlopeJudgement("flat", slope, value, noise=noise, size=weight)
     close = _both_ways(world, loss, step / 2)
     if close is None:
-        return Comparison("unclear", slope)
+        return SlopeJudgement("unclear", slope)
     (near_right, near_left), _ = _together(world, *close)
     # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
     kinks = sum(world.exchange(_kinks(here, far, close, precision)))
@@ -165,10 +164,10 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     off = BENDS * bend + JUMPS * jump
     differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= SMOOTH * (abs(value) + weight)
     verdict = "differs" if differs else "unclear"
-    return Comparison(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
+    return SlopeJudgement(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
 
 
-def _both_ways(world: World, loss: Loss, step: float) -> Pair | None:
+def _both_ways(world: World, loss: LossAlong, step: float) -> Pair | None:
     """Compute the loss after a step to either side; None if forward raises on any rank."""
     return world.try_call(lambda: (loss(step), loss(-step)))
 
@@ -222,7 +221,7 @@ def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
     return float(torch.where(along == 0, 0.0, slopes).sum())  # 0 * inf would be NaN: ignore elements that are not moved
 
 
-def reach(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]) -> float:
+def jacobian_scale(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]) -> float:
     """Return how much the slope along directions grows if every element of the Jacobian grows by one."""
     weight, step = (
         sum(float(to_double(tensor.detach()).abs().sum()) for tensor in tensors) for tensors in (cotangents, directions)

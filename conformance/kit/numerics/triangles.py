@@ -8,12 +8,12 @@ import torch
 
 from conformance.kit.calls import Run
 from conformance.kit.numerics.derivatives import outputs_at
-from conformance.kit.numerics.nearby import typical
+from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.tensors import is_strided
 from conformance.kit.traits import is_symmetric
 
 #: The largest matrix of which every pair of elements is tried.
-LARGEST = 8
+LARGEST_BY_PAIRS = 8
 
 
 def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
@@ -36,11 +36,11 @@ def _is_triangular(gradient: torch.Tensor) -> bool:
 
 def _reads_half(run: Run, at: int, value: torch.Tensor) -> bool:
     """Whether forward ignores one triangle, or one of each pair of elements, as with pivots."""
-    beside = torch.ones_like(value) * typical(value)
+    beside = torch.ones_like(value) * rms_size(value)
     if _is_unread(run, at, value, beside.triu(1)) or _is_unread(run, at, value, beside.tril(-1)):
         return True
     size = value.shape[-1]
-    return size <= LARGEST and all(
+    return size <= LARGEST_BY_PAIRS and all(
         _is_one_unread(run, at, value, beside, *pair) for pair in combinations(range(size), 2)
     )
 

@@ -12,8 +12,9 @@ import torch
 from conformance.kit.calls import Run
 from conformance.kit.numerics.derivatives import outputs_at
 from conformance.kit.numerics.differences import central, shifted
-from conformance.kit.numerics.nearby import typical
-from conformance.kit.numerics.slopes import GRADCHECK_ATOL, ROUNDINGS, paired, reach
+from conformance.kit.numerics.nearby import rms_size
+from conformance.kit.numerics.slopes import LOSS_ROUNDINGS, jacobian_scale, paired
+from conformance.kit.numerics.tolerances import GRADCHECK_ATOL
 
 #: Steps, next to the size of the input, that show a kink, each a tenth as long as the one before.
 BENDING = (1e-2, 1e-3, 1e-4)
@@ -22,7 +23,7 @@ STEPS = (*BENDING, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20)
 #: Those that are short even next to what is added to a number to keep it from zero, and how many in turn have to agree.
 SHORT, IN_TURN = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-16, 1e-18), 3
 #: How far slopes by different steps may be apart, next to the largest; by how much a gradient has to be off at least.
-ALIKE, WRONG = 0.01, 0.1
+SLOPES_ALIKE, GRADIENT_OFF = 0.01, 0.1
 #: Largest ratio of successive bends of a smooth function (steps ten times shorter).
 LEFT = 0.25
 
@@ -58,16 +59,16 @@ def contradicted_by(
     if not any(slope.value or slope.bend for slope in slopes):  # outside of its domain, or rounded
         return float("nan")
     scale = max(abs(gradient), *(abs(slope.value) for slope in slopes[: len(BENDING)]))
-    fine = [slope for slope in slopes if slope.noise <= ALIKE * scale]
+    fine = [slope for slope in slopes if slope.noise <= SLOPES_ALIKE * scale]
     bending = [slope for slope in fine if slope in slopes[: len(BENDING)]]
     if len(bending) < 2 or any(
-        later.bend > LEFT * slope.bend + later.noise + ALIKE**2 * scale for slope, later in pairwise(bending)
+        later.bend > LEFT * slope.bend + later.noise + SLOPES_ALIKE**2 * scale for slope, later in pairwise(bending)
     ):
         return float("nan")
     values = [slope.value for slope in fine]
-    is_clear = bending[-1].bend <= WRONG * scale and max(values) - min(values) <= ALIKE * scale
+    is_clear = bending[-1].bend <= GRADIENT_OFF * scale and max(values) - min(values) <= SLOPES_ALIKE * scale
     derivative = bending[-1].value
-    least = max(WRONG * scale, GRADCHECK_ATOL * reach(cotangents, [torch.ones(())]))
+    least = max(GRADIENT_OFF * scale, GRADCHECK_ATOL * jacobian_scale(cotangents, [torch.ones(())]))
     return derivative if is_clear and abs(gradient - derivative) > least else float("nan")
 
 
@@ -83,7 +84,7 @@ def derivative_close_by(run: Run, cotangents: list[torch.Tensor], at: int, eleme
         values = [slope.value for slope in some]
         scale = max(map(abs, values))
         unsure = max(slope.noise for slope in some) + max(values) - min(values) + some[-1].bend
-        if all(map(math.isfinite, values)) and unsure <= ALIKE * scale:
+        if all(map(math.isfinite, values)) and unsure <= SLOPES_ALIKE * scale:
             return values[-1]
     return float("nan")
 
@@ -96,12 +97,12 @@ def _slopes(
     def loss(step: float) -> torch.Tensor:
         return paired(cotangents, outputs_at(run, at, shifted(value, element, step)))
 
-    here, size = loss(0.0), typical(value)
+    here, size = loss(0.0), rms_size(value)
     moves = (loss(BENDING[0] * size) != here) | (loss(-BENDING[0] * size) != here)
     found = []
     for step in (relative * size for relative in steps):
         right, left = loss(step)[moves], loss(-step)[moves]
-        noise = ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
+        noise = LOSS_ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
         bend = float((right + left - 2 * here[moves]).abs().sum()) / step
         found.append(_Slope(float(central(right, left, step).sum()), bend, noise))
     return found

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.parameters import Refused, refused
+from conformance.kit.parameters import ParameterMismatch, parameter_mismatch
 from conformance.kit.tensors import many, same_values
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
@@ -83,7 +83,7 @@ class Call:
     #: Whether a backward ended with an exception.
     failed: bool = False
     #: Calls of backward or vjp that its parameters do not allow.
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[ParameterMismatch] = field(default_factory=list)
     jvps: list[Jvp] = field(default_factory=list)
 
     def of(self, method: str) -> list[Step]:
@@ -176,7 +176,7 @@ class Witness:
                 returned = original(context, *grads)
         except Exception as error:
             self.call(context).failed = True
-            if found := refused(error, original, context, *grads):
+            if found := parameter_mismatch(error, original, context, *grads):
                 self.call(context).refused.append(found)
             raise
         seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))

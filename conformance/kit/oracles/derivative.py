@@ -19,7 +19,7 @@ import torch
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.differences import central, extrapolated
-from conformance.kit.oracles.vector_function import VectorFunction, drawn, numbers, rms
+from conformance.kit.oracles.vector_function import VectorFunction, normal_like, numbers, rms
 
 NAME = "extrapolated differences"
 
@@ -98,7 +98,7 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
     is_half = function.epsilon > tolerances.SINGLE
     along, elsewhere = (
         _longest_straight(function, directed(function, torch.Generator().manual_seed(seed + 5)))
-        for directed in (towards, lambda function, generator: drawn(function.value, generator))
+        for directed in (towards, lambda function, generator: normal_like(function.value, generator))
     )
     # Of a large input, hardly any other direction changes results by more than rounding.
     if straight := along or elsewhere:
@@ -110,12 +110,12 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
 def towards(function: VectorFunction, generator: torch.Generator) -> torch.Tensor:
     """Return the direction of a gradient that backward returns; a random one if it returns none, or zero."""
     try:
-        g = function.rounded_cotangent(drawn(function(function.value), generator))
+        g = function.rounded_cotangent(normal_like(function(function.value), generator))
         gradient = function.gradient(function.value, g)
     except Exception:
         gradient = torch.zeros_like(function.value)
     norm = rms(gradient)
-    return (gradient / norm if norm else drawn(function.value, generator)).clamp(-3, 3)
+    return (gradient / norm if norm else normal_like(function.value, generator)).clamp(-3, 3)
 
 
 def _longest_straight(function: VectorFunction, direction: torch.Tensor) -> float | None:
@@ -144,14 +144,14 @@ def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) 
     steps = longest * size * ladder.ratio ** numbers(range(ladder.count))
     rows, noises = [], []
     for _ in range(ladder.along if along else ladder.elsewhere):
-        beside = 0.1 * float(steps[0]) * function.kept(drawn(function.value, generator))
+        beside = 0.1 * float(steps[0]) * function.kept(normal_like(function.value, generator))
         x = function.rounded(function.value + beside)
         y = function(x)
-        g = function.rounded_cotangent(drawn(y, generator))
+        g = function.rounded_cotangent(normal_like(y, generator))
         gradient = function.gradient(x, g)
         norm = rms(gradient)
         is_along = along and norm > 0
-        direction = (gradient / norm if is_along else drawn(x, generator)).clamp(-3, 3)
+        direction = (gradient / norm if is_along else normal_like(x, generator)).clamp(-3, 3)
         row = []
         for step in steps.tolist():
             ahead, behind = (function.rounded(x + sign * step * direction) for sign in (1, -1))

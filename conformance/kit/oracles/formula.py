@@ -16,7 +16,7 @@ from conformance.kit.tensors import to_double
 NAME = "declared formula"
 
 
-def compared(actual: torch.Tensor, declared: torch.Tensor, precision: float = 0.0) -> Judgement:
+def judged_by_formula(actual: torch.Tensor, declared: torch.Tensor, precision: float = 0.0) -> Judgement:
     """Compare a gradient with the declared one, in norm.
 
     Args:

@@ -11,7 +11,7 @@ from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.differences import central
 from conformance.kit.oracles import adjoint, derivative
-from conformance.kit.oracles.vector_function import VectorFunction, drawn, rms
+from conformance.kit.oracles.vector_function import VectorFunction, normal_like, rms
 
 #: The rule by which nothing is judged, and nothing has to be.
 NEGLIGIBLE = "it hardly affects the results"
@@ -61,7 +61,7 @@ def _jumps(function: VectorFunction, step: float, seed: int) -> bool:
     """
     if not math.isfinite(step):  # the adjoint identity takes none
         return False
-    direction = drawn(function.value, torch.Generator().manual_seed(seed)) * function.size * step / 32
+    direction = normal_like(function.value, torch.Generator().manual_seed(seed)) * function.size * step / 32
     ahead, behind = (function(function.rounded(function.value + sign * direction)) for sign in (1, -1))
     return bool((ahead == behind).all())
 
@@ -74,7 +74,7 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
     generator = torch.Generator().manual_seed(seed)
     try:
         y, direction = function(function.value), derivative.towards(function, generator)
-        g, step = function.rounded_cotangent(drawn(y, generator)), 0.1 * function.size
+        g, step = function.rounded_cotangent(normal_like(y, generator)), 0.1 * function.size
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
         claimed = float(function.gradient(function.value, g).norm()) * rms((ahead - behind) / 0.2)
         seen = float((g * central(function(ahead), function(behind), 0.1)).norm())

@@ -46,18 +46,19 @@ def judgements(sample: SampleCall, world: World) -> dict[int, Judgement]:
     eps = epsilon([*run.outputs, *run.leaves.values()])
     for place, (one, other) in enumerate(zip(run.outputs, right_run.outputs, strict=True)):
         own = None if eager_run is None else eager_run.outputs[place]
-        judged = compared(one, other, own, eps)
+        judged = judged_by_reference(one, other, own, eps)
         if judged.verdict == "differs":
             raise Skipped(f"reference= must compute the same as forward: result {place} is off by {judged.error:.2g}")
     right = _gradients(right_run, cotangents)
     eagers = None if eager_run is None else world.try_call(_gradients, eager_run, cotangents)
     owns = [None] * len(right) if eagers is None else eagers
     return {
-        at: compared(one, other, own, eps) for at, one, other, own in zip(run.leaves, actual, right, owns, strict=True)
+        at: judged_by_reference(one, other, own, eps)
+        for at, one, other, own in zip(run.leaves, actual, right, owns, strict=True)
     }
 
 
-def compared(actual: torch.Tensor, right: torch.Tensor, eager: torch.Tensor | None, eps: float) -> Judgement:
+def judged_by_reference(actual: torch.Tensor, right: torch.Tensor, eager: torch.Tensor | None, eps: float) -> Judgement:
     """Compare a tensor with the expected one, in units of what PyTorch itself loses in the same dtype."""
     one, other = to_double(actual.detach()), to_double(right.detach())
     own = other if eager is None else to_double(eager.detach())

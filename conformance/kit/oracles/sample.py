@@ -13,7 +13,7 @@ from conformance.kit.calls import SampleCall, in_double
 from conformance.kit.deviations import Skipped
 from conformance.kit.judgement import Judgement, percent
 from conformance.kit.numerics import tolerances
-from conformance.kit.numerics.nearby import nearby
+from conformance.kit.numerics.nearby import points_near
 from conformance.kit.oracles import gradient, reference
 from conformance.kit.oracles.inputs import function_of
 from conformance.kit.world import World
@@ -105,7 +105,7 @@ def _too_coarse(coarse: Sequence[JudgedInput]) -> str:
 def _by_derivative(sample: SampleCall, world: World, limit: float) -> dict[int, Judgement]:
     """Judge at the sample, or at a point near it: a kink at one of them is not at the others."""
     seen: dict[int, list[Judgement]] = {}
-    for point in nearby(sample, world):
+    for point in points_near(sample, world):
         run = point.run()
         gradients = dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
         for at, found in gradients.items():

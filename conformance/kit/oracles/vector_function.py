@@ -53,7 +53,7 @@ class VectorFunction:
         return found if 1e-30 < found < 1e30 else 1.0
 
 
-def drawn(like: Vector, generator: torch.Generator) -> Vector:
+def normal_like(like: Vector, generator: torch.Generator) -> Vector:
     """Draw normally distributed numbers on the CPU, whatever the default device."""
     return torch.randn(like.shape, generator=generator, dtype=torch.float64, device="cpu")
 

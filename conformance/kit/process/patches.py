@@ -117,4 +117,4 @@ def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
 def _by_torch(held: object) -> bool:
     """Whether torch itself made a function: its compiler wraps some when it is first imported."""
     made_in = getattr(getattr(held, "__code__", None), "co_filename", "")
-    return hasattr(held, "__wrapped__") and made_in.startswith(frames.TORCH)
+    return hasattr(held, "__wrapped__") and made_in.startswith(frames.TORCH_FOLDER)

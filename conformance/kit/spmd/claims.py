@@ -17,7 +17,7 @@ from conformance.kit.spmd.owed import Run
 from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.subject import Subject
 from conformance.kit.typed_samples import claimed
-from conformance.kit.typed_values import Ranks, argument, direction, reshared
+from conformance.kit.typed_values import Ranks, argument, reshared, tangent
 from conformance.kit.world import World
 
 #: Up to how many tensors all signatures are tried, and up to how many kept signatures are an answer.
@@ -69,7 +69,7 @@ class Claim:
     def directions(self, mine: Sequence[torch.Tensor], rank: int) -> dict[int, torch.Tensor]:
         """Return a tangent for each differentiated argument on a rank; for types R and I the same on all ranks."""
         kinds = signature_of(self).arguments
-        return {at: direction(kinds[at], mine[at], rank, at) for at in _differentiated(self)}
+        return {at: tangent(kinds[at], mine[at], rank, at) for at in _differentiated(self)}
 
 
 def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim]:

@@ -20,7 +20,7 @@ from conformance.kit.spmd.claims import Claim, by_types, signature_of
 from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.tensor_calls import TensorCall, with_own
 from conformance.kit.stand_ins import replaced
-from conformance.kit.tensors import differentiable, told_apart
+from conformance.kit.tensors import differentiable, fingerprint
 from conformance.kit.typed_values import Ranks
 from conformance.kit.world import World
 
@@ -47,7 +47,7 @@ def made_for(claim: Claim, at: int, members: Sequence[int], world: World) -> Cla
         return None
     assert sample is not None
     call = TensorCall.of(claim.call.subject, sample).converted(claim.call.dtype)
-    told = world.exchange([told_apart(tensor) for tensor in call.tensors])
+    told = world.exchange([fingerprint(tensor) for tensor in call.tensors])
     need(all(len(each) == len(claim.call.tensors) for each in told), OTHER_TENSORS)
     return replace(claim, call=_with_numbers_of_first(with_own(call, [told[member] for member in members]), world))
 

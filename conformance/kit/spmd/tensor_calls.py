@@ -19,7 +19,7 @@ from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
 from conformance.kit.spmd.owed import Cotangents, DeclaredRun, Run
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, is_strided, that_differ, to_double, told_apart
+from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, to_double
 from conformance.kit.variations.sizes import LONG
 from conformance.kit.world import World
 
@@ -289,11 +289,11 @@ def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Ten
 def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
     """Every sample of a subject, the same on every rank, unless its inputs ask for the rank."""
     found = [TensorCall.of(subject, sample) for sample in subject.examples(world)]
-    told = world.exchange([[told_apart(tensor) for tensor in call.tensors] for call in found])
+    told = world.exchange([[fingerprint(tensor) for tensor in call.tensors] for call in found])
     return [with_own(call, ranks) for call, *ranks in zip(found, *told, strict=True)]
 
 
 def with_own(call: TensorCall, ranks: Sequence[Sequence[Sequence[object]]]) -> TensorCall:
     """Return the call with a note of which tensors are each rank's own, from the fingerprints of all ranks."""
-    uneven, shapes = that_differ(ranks), that_differ([[told[0] for told in rank] for rank in ranks])
+    uneven, shapes = differing_places(ranks), differing_places([[told[0] for told in rank] for rank in ranks])
     return replace(call, uneven=uneven, counts=uneven - shapes)

@@ -24,18 +24,17 @@ from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.sizes import SIZES as KINDS
-from conformance.kit.variations.sizes import UNEQUAL, are_tied, is_plain, sized_otherwise, stretched
-from conformance.kit.variations.variants import longer
+from conformance.kit.variations.sizes import NEW_SIZES, UNEQUAL, are_tied, is_plain, sized_otherwise, stretched
+from conformance.kit.variations.variants import lengthened
 from conformance.kit.variations.words import numbers_named
 from conformance.kit.world import World
 
 #: More than the blocks of kernels have, and than a byte counts.
-MANY = (130, 300)
+BEYOND_BLOCKS = (130, 300)
 #: A sample of more elements than this would take long, and so many sizes are tried.
-MOST, SIZES = 2**14, 20
+MOST_RESIZED, SIZES_TRIED = 2**14, 20
 #: A block that is larger is not gone beyond: what pairs rows with rows would take gigabytes.
-LARGEST = 1100
+LARGEST_BLOCK = 1100
 #: Three rows made longer so many times are more than those of a block.
 DOUBLINGS = 6
 #: What stands in for a whole number that is often a dimension or a power.
@@ -45,10 +44,10 @@ Place = tuple[int, int]
 
 def size(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary each size: in all dimensions that have it, in those of one role, and in a single dimension."""
-    yield from islice(_sized(sample), SIZES)
+    yield from islice(_sized(sample), SIZES_TRIED)
     if not is_plain(sample):  # indices and masks follow, if they can mean the same
         yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
-    for kind in (*KINDS, UNEQUAL):
+    for kind in (*NEW_SIZES, UNEQUAL):
         for number, _ in enumerate(sized_otherwise(sample, kind) or ()):
             yield Pick("size", f"input {number}" if number else "", kind, partial(_of_kind, kind=kind, number=number))
 
@@ -56,7 +55,7 @@ def size(sample: SampleCall, world: World) -> Iterator[Pick]:
 def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
     made: SampleCall | None = sample
     for _ in range(DOUBLINGS):
-        made = longer(made, world) if made else None
+        made = lengthened(made, world) if made else None
     return made and replace(made, label=sample.label)
 
 
@@ -80,7 +79,7 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
             little, *large = _sizes(old, group, sample)  # flags are crossed with these two
             for new in dict.fromkeys([little, *large[:1], *squares, *large[1:]]):
                 of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
-                yield Pick("size", of, f"{new} instead of {old}", partial(resized, group=group, new=new))
+                yield Pick("size", of, f"{new} instead of {old}", partial(resized_at, group=group, new=new))
 
 
 def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tuple[Place, ...]]:
@@ -94,17 +93,17 @@ def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tup
 
 def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
     """List new sizes: two more, many, and just beyond a number in the source, such as a block. Odd sizes stay odd."""
-    rows = [n + old % 2 for n in (MANY if any(dim == 0 for _, dim in group) else MANY[:1])]
-    limits = [n + 1 + (n + 1 - old) % 2 for n in numbers_named(sample.subject.target) if old < n <= LARGEST]
+    rows = [n + old % 2 for n in (BEYOND_BLOCKS if any(dim == 0 for _, dim in group) else BEYOND_BLOCKS[:1])]
+    limits = [n + 1 + (n + 1 - old) % 2 for n in numbers_named(sample.subject.target) if old < n <= LARGEST_BLOCK]
     return list(dict.fromkeys([old + 2, *rows, *limits[:2]]))
 
 
-def resized(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:
+def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:
     """Return the sample with another size in some places; None if its meaning changes, or it gets too large."""
     shapes = {at: list(sample.values[at].shape) for at in sample.active}
     for at, dim in group:
         shapes[at][dim] = new
-    if sum(map(math.prod, shapes.values())) > MOST:
+    if sum(map(math.prod, shapes.values())) > MOST_RESIZED:
         return None
     values = {at: sample.values[at].detach() for at, _ in group}
     made = dict(values)

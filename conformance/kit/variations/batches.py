@@ -29,17 +29,17 @@ from conformance.kit.variations.generated_rule import (
     without_nesting,
 )
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.transforms import apart, outputs, tensors
+from conformance.kit.variations.transforms import call_with, outputs, tensors
 from conformance.kit.world import World
 
 #: Samples in a batch.
-SIZE = 3
+BATCH_SIZE = 3
 #: Choices of in_dims tried for one call, at most; and where every one of them costs more.
-CHOICES, FEW = 14, 6
+CHOICES, FEW_CHOICES = 14, 6
 
 #: The ways in which a batch can be wrong.
-NO_RULE = "its vmap raises NotImplementedError"
-WHOLE = "out_dims has None in place of a dimension; see Function.vmap.out-dims"
+NOT_IMPLEMENTED = "its vmap raises NotImplementedError"
+NO_OUT_DIM = "out_dims has None in place of a dimension; see Function.vmap.out-dims"
 
 #: The mapped dimension of each mapped tensor, by the tensor's position.
 InDims = Mapping[int, int]
@@ -104,15 +104,15 @@ def batches(subject: Subject, world: World, few: bool = False, any_out_dims: boo
     for number, sample in enumerate(found):
         values = variants(sample)
         every = choices(sample)
-        step = max(1, len(every) // FEW) if few else 1
+        step = max(1, len(every) // FEW_CHOICES) if few else 1
         precision = working_epsilon(sample, world)
         if every and subject.generates_vmap and world.size == 1:
             _expect_tuples(batch(sample, every[0], values))
         for in_dims in islice(every, 0, None, step):
             made = replace(batch(sample, in_dims, values), precision=precision)
             ended = _tried(number, made, world) if subject.defines("vmap") else ""
-            need(ended != WHOLE or any_out_dims, WHOLE)
-            if ended != NO_RULE:
+            need(ended != NO_OUT_DIM or any_out_dims, NO_OUT_DIM)
+            if ended != NOT_IMPLEMENTED:
                 is_taken = True
                 yield made
     need(is_taken, "its vmap raises NotImplementedError for every in_dims")
@@ -123,15 +123,15 @@ def _tried(number: int, made: Batch, world: World) -> str:
 
     def tried() -> str:
         try:
-            return WHOLE if given_whole(made) else ""
+            return NO_OUT_DIM if given_whole(made) else ""
         except NotImplementedError:
-            return NO_RULE
+            return NOT_IMPLEMENTED
         except Exception:  # a test will meet it
             return ""
 
     key = ("tried under vmap", number, tuple(made.in_dims.items()))
     found: list[str] = world.once(key, lambda: world.exchange(tried()))
-    return max(found, key=("", WHOLE, NO_RULE).index)
+    return max(found, key=("", NO_OUT_DIM, NOT_IMPLEMENTED).index)
 
 
 def given_whole(made: Batch) -> list[int]:
@@ -200,11 +200,11 @@ def choices(sample: SampleCall) -> list[InDims]:
 def _changed(sample: SampleCall) -> set[int]:
     """Return the tensors that the call changes in place: those that must be mapped, or PyTorch raises."""
     given = {at: tensor.clone() for at, tensor in tensors(sample).items()}
-    apart(sample, given)
+    call_with(sample, given)
     return {at for at, tensor in given.items() if tensor._version}
 
 
-def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
+def variants(sample: SampleCall, count: int = BATCH_SIZE) -> list[dict[int, torch.Tensor]]:
     """Make values for the samples of a batch: the sample's own, then others that the subject should accept.
 
     Numbers are scaled down, which keeps signs, order and most bounds; integers are permuted, or unchanged if the
@@ -229,7 +229,7 @@ def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tens
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BatchComparison:
     """How to compute a result of a batch, and its expected value sample by sample."""
 
     batch: Batch
@@ -268,7 +268,7 @@ class Comparison:
         return True
 
 
-def expect_batches(comparisons: Sequence[Comparison]) -> None:
+def expect_batches(comparisons: Sequence[BatchComparison]) -> None:
     """Assert that batches equal their samples, except those that PyTorch's generated rule cannot compute."""
     found = [(comparison, comparison.attempt()) for comparison in comparisons]
     for comparison, actual in found:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import Run, SampleCall
-from conformance.kit.numerics.nearby import direction, typical
+from conformance.kit.numerics.nearby import random_direction, rms_size
 from conformance.kit.tensors import dense, is_strided, same_values, to_double
 from conformance.kit.variations.variants import draws
 from conformance.kit.variations.words import members_named, words_compared
@@ -25,11 +25,11 @@ from conformance.kit.world import World
 
 NONE = "no sample has a flag, a word that its source compares with, or a member of an enumeration"
 #: Most alternatives that are tried for a sample, and for one argument.
-MOST, IN_PLACE_OF_ONE = 6, 3
+MOST_CHOICES, IN_PLACE_OF_ONE = 6, 3
 #: How many elements of an input are moved to find one that forward ignores, and how far.
-MOVED, STEP = 24, 1e-5
+PROBED_ELEMENTS, PROBE_STEP = 24, 1e-5
 #: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
-FAR, PARTS, HALVINGS = 3.0, 32, 30
+FAR, PARTS, JUMP_HALVINGS = 3.0, 32, 30
 #: Flags with such a word in their names assert facts about other arguments, so they are never set to True.
 CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
@@ -56,7 +56,7 @@ def other_choices(sample: SampleCall) -> list[SampleCall]:
         for at, value in enumerate(sample.values)
         for other in _others(sample, at, value)
     ]
-    return found[:MOST]
+    return found[:MOST_CHOICES]
 
 
 def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, drawn: bool = False) -> bool:
@@ -94,7 +94,7 @@ def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:
 def _jumps(sample: SampleCall, world: World) -> bool:
     """Whether results change along a tiny part of a path about as much as along a large part."""
     values = {at: sample.values[at].detach() for at in sample.active if is_strided(sample.values[at])}
-    steps = {at: FAR * direction(world, value, "far", at) for at, value in values.items()}
+    steps = {at: FAR * random_direction(world, value, "far", at) for at, value in values.items()}
 
     def after(part: float) -> torch.Tensor:
         run = sample.having({at: value + part * steps[at] for at, value in values.items()}).run()
@@ -106,7 +106,7 @@ def _jumps(sample: SampleCall, world: World) -> bool:
     try:
         low, high = max(pairwise(torch.linspace(0, 1, PARTS + 1).tolist()), key=lambda ends: change(*ends))
         first = change(low, high)
-        for _ in range(HALVINGS):
+        for _ in range(JUMP_HALVINGS):
             middle = (low + high) / 2
             low, high = max((low, middle), (middle, high), key=lambda ends: change(*ends))
         return change(low, high) > first / 10
@@ -128,14 +128,14 @@ def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
         return False
-    places = torch.linspace(0, value.numel() - 1, min(value.numel(), MOVED)).round().long().tolist()
+    places = torch.linspace(0, value.numel() - 1, min(value.numel(), PROBED_ELEMENTS)).round().long().tolist()
     claimed = [place for place in places if bool(dense(gradient).reshape(-1)[place] != 0)]
-    return any(all(_is_same_moved(run, at, place, sign * STEP) for sign in (1, -1)) for place in claimed)
+    return any(all(_is_same_moved(run, at, place, sign * PROBE_STEP) for sign in (1, -1)) for place in claimed)
 
 
 def _is_same_moved(run: Run, at: int, place: int, step: float) -> bool:
     moved = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
-    moved.view(-1)[place] += step * typical(moved)
+    moved.view(-1)[place] += step * rms_size(moved)
     there = run.sample.having({at: moved}).run(needed=run.leaves).tensors
     return all(same_values(run.tensors[output].detach(), there[output].detach()) for output in run.places)
 

@@ -56,7 +56,7 @@ def _expanded(value: torch.Tensor) -> torch.Tensor:
     return value[:1].clone().expand(value.shape) if value.dim() and value.shape[0] else value
 
 
-#: Ways to lay out an input. All but an expanded one keep its numbers: see :func:`settled`.
+#: Ways to lay out an input. All but an expanded one keep its numbers: see :func:`with_layout_values`.
 LAYOUTS: dict[str, Arrange] = {
     "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
     "transposed in memory": _transposed,
@@ -112,15 +112,15 @@ def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
     return (one.stride(), one.storage_offset()) != (other.stride(), other.storage_offset())
 
 
-def settled(sample: SampleCall, arrange: Arrange) -> SampleCall:
+def with_layout_values(sample: SampleCall, arrange: Arrange) -> SampleCall:
     """Return the sample with the values that a layout leaves: an expanded tensor has its first row in all rows."""
     values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     arranged = {at: arrange(value) for at, value in values.items()}
     return sample.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
 
 
-def laid(sample: SampleCall, arrange: Arrange) -> Run:
-    """Call the subject in another layout; the values are those of a :func:`settled` sample."""
+def in_layout(sample: SampleCall, arrange: Arrange) -> Run:
+    """Call the subject in another layout; the values are those of a :func:`with_layout_values` sample."""
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
 
     def argument(at: int, value: Any) -> Any:

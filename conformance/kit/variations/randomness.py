@@ -10,7 +10,7 @@ import torch
 from conformance.kit.calls import SampleCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense
-from conformance.kit.variations.batches import SIZE, Batch, batch, batched_samples, choices, draws_numbers
+from conformance.kit.variations.batches import BATCH_SIZE, Batch, batch, batched_samples, choices, draws_numbers
 from conformance.kit.variations.transforms import Tensors, outputs, tensors
 from conformance.kit.world import World
 
@@ -24,7 +24,7 @@ def batches_of_the_same(subject: Subject, world: World) -> Iterator[Batch]:
         if draws_numbers(sample) and _follows_the_seed(sample):
             every = choices(sample)
             for in_dims in [every[0], every[-1]]:
-                yield batch(sample, in_dims, [tensors(sample)] * SIZE)
+                yield batch(sample, in_dims, [tensors(sample)] * BATCH_SIZE)
 
 
 def _follows_the_seed(sample: SampleCall) -> bool:

@@ -24,9 +24,9 @@ from conformance.kit.variations.meaning import meant
 #: More elements than the blocks of kernels have, and no multiple of four.
 LONG = 1030
 #: More rows than are worked on at a time, and no multiple of four.
-MANY = 130
+MANY_ROWS = 130
 #: A sample of more elements than this would take long.
-MOST = 2**20
+MOST_ELEMENTS = 2**20
 
 LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
@@ -35,11 +35,11 @@ UNEQUAL = "one input longer than those that it is as long as"
 #: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
 GROWN = (LONGER, TALLER, SEVERAL, UNEQUAL)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
-SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
+NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
     SEVERAL: (0, lambda size: 3 if size == 1 else size),
-    TALLER: (0, lambda size: max(size, MANY + size % 2)),
+    TALLER: (0, lambda size: max(size, MANY_ROWS + size % 2)),
     LONGER: (-1, lambda size: max(size, LONG + size % 2)),
 }
 
@@ -56,7 +56,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     None if that changes nothing, or if other arguments may depend on the sizes: whole numbers equal to the size or to a
     number of elements, tensors that are not differentiated, such as indices and masks, and objects.
     """
-    dim, change = SIZES[kind]
+    dim, change = NEW_SIZES[kind]
     if not is_plain(sample):
         return None
     tensors: dict[int, torch.Tensor] = {at: sample.values[at] for at in sample.active}
@@ -70,7 +70,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     if size == 1 and any(value.dim() < 2 or 1 in value.shape[1:] for value in tensors.values()):
         return None
     shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
-    if sum(map(math.prod, shapes)) > MOST:
+    if sum(map(math.prod, shapes)) > MOST_ELEMENTS:
         return None
     made = meant(sample, {at: _sized(value.detach(), size, new) for at, value in tensors.items()})
     return made and replace(made, label=f"{sample.label}, {kind}")

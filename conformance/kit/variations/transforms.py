@@ -30,10 +30,10 @@ def outputs(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0
     Those given may be duals, batched tensors or part of a graph. Random numbers are the same every time.
     """
     values = {**tensors(sample), **given}
-    return apart(sample, {at: value.clone() for at, value in values.items()}, seed)
+    return call_with(sample, {at: value.clone() for at, value in values.items()}, seed)
 
 
-def apart(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
+def call_with(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
     """Call the subject with exactly these tensors; return all tensors of the result, in order."""
     values = [given.get(at, value) for at, value in enumerate(sample.values)]
     seeds.seed(seed, sample.holders)
@@ -103,7 +103,7 @@ def _gradients(
         incoming = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
     args = {at: at_place[at].clone() if at in at_place else value for at, value in enumerate(sample.plain)}
     with torch.enable_grad():
-        results = apart(sample, args)
+        results = call_with(sample, args)
         seeds.seed(BACKWARD_SEED, sample.holders)
         found = torch.autograd.grad(
             [results[at] for at in places],

@@ -17,7 +17,7 @@ from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
-from conformance.kit.numerics.nearby import nearby, shaken
+from conformance.kit.numerics.nearby import perturbed, points_near
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, to_double
 from conformance.kit.traits import is_symmetric
@@ -25,13 +25,13 @@ from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.sizes import stretched
 from conformance.kit.world import World
 
-Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 #: Relative tolerance between gradients: wide, since errors are searched, not imprecision.
-NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
+GRADIENT_TOLERANCES = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
 #: Relative change of a gradient that steps as long as those of the differences may cause.
 STABLE = 0.001
-OWN = "its spec defines the gradient, and has clauses for it"
+JUDGED_BY_SPEC = "its spec defines the gradient, and has clauses for it"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def without_rows(sample: SampleCall, world: World, count: int | None = None) -> 
     return made if all(world.exchange(made is not None)) else None
 
 
-def longer(sample: SampleCall, world: World) -> SampleCall | None:
+def lengthened(sample: SampleCall, world: World) -> SampleCall | None:
     """Return the sample with every tensor twice as long in the first dimension; None if that is impossible.
 
     A single row stays one beside several rows of another input. It is impossible if a tensor has no dimension, or no
@@ -131,7 +131,7 @@ def _has_fractions(value: torch.Tensor) -> bool:
     return value.is_floating_point() or value.is_complex()
 
 
-def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
+def with_distinct_values(sample: SampleCall, world: World) -> SampleCall | None:
     """Return the sample with slightly changed numbers, if equal ones may hide a mistake; None if none are equal.
 
     Swapping two equal inputs changes nothing, and all powers agree at one.
@@ -142,7 +142,7 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
     is_uniform = any(value.numel() > 1 and bool((value == value[(0,) * value.dim()]).all()) for value in plain)
     if not any(world.exchange(is_alike or is_uniform)):
         return None
-    _, *beside = nearby(sample, world, tries=1)
+    _, *beside = points_near(sample, world, tries=1)
     return replace(beside[0], label=f"{sample.label} with its numbers moved apart") if beside else None
 
 
@@ -163,13 +163,13 @@ def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, numb
     return made and replace(made, label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 
-def steady(subject: Subject, world: World) -> list[SampleCall]:
+def repeatable_samples(subject: Subject, world: World) -> list[SampleCall]:
     """Return the samples to derive others from: those whose result is the same in every call.
 
     Raises:
         NotApplicable: none does, or the spec has its own clauses for the gradient.
     """
-    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
     found = [in_double(sample) for sample, _ in differentiated(subject, world)]
     found = [sample for sample in found if world.try_call(draws, sample, world) is False]
     need(found, "it draws random numbers, so no two calls are equal, or it fails for the samples themselves")
@@ -198,7 +198,7 @@ def draws_by_any_seed(sample: SampleCall, world: World) -> bool:
     return any(world.exchange(bool(mode.drew)))
 
 
-def is_stable(sample: SampleCall, world: World) -> bool | None:
+def is_smooth_here(sample: SampleCall, world: World) -> bool | None:
     """Tell whether gradients hardly change over steps as long as those of the differences; None if they do change.
 
     Among many elements some are so close to a kink, such as a tie in a sort, that differences are meaningless.
@@ -207,16 +207,16 @@ def is_stable(sample: SampleCall, world: World) -> bool | None:
     cotangents = run.cotangents(world)
     right = run.filled(run.gradients(cotangents))
     step = result_epsilon(world, run) ** (1 / 3)
-    moved = [gradients_of(point, cotangents) for point in shaken(sample, world, step)]
-    return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None
+    moved = [gradients_of(point, cotangents) for point in perturbed(sample, world, step)]
+    return all(worst_error(gradients, right)[0] <= STABLE for gradients in moved) or None
 
 
-def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Found | None]) -> Found | None:
+def confirmed_nearby(sample: SampleCall, world: World, look: Callable[[SampleCall], _Found | None]) -> _Found | None:
     """Return what ``look`` finds wrong at the sample, if it also finds something wrong near it, on any rank.
 
     At a jump, rounding may change a result, but not at every point.
     """
-    points = nearby(sample, world)
+    points = points_near(sample, world)
     wrong = look(next(points))
     if not any(world.exchange(wrong is not None)):
         return None
@@ -237,7 +237,7 @@ def same_outputs(one: Run, other: Run, world: World) -> bool:
     return all(world.exchange(fine))
 
 
-def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
+def worst_error(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
     """Return the largest relative difference between tensors and the expected ones, and the index of that tensor."""
     largest = max([scale, *(size_of(tensor) for tensor in right)])
     gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
