@@ -109,7 +109,7 @@ def test_what_a_function_changes_is_put_back(
     before = isolation.snapshot()
     with contextlib.suppress(AssertionError):  # the Function may well be at fault; what counts is the process
         check(rude(spoil, place), (torch.ones(3, dtype=torch.float64),), only="Function.backward.count")
-    assert isolation.differences(before, isolation.snapshot()) == []
+    assert isolation.changed_facts(before, isolation.snapshot()) == []
 
 
 def test_the_callers_own_settings_stay() -> None:
@@ -121,7 +121,7 @@ def test_the_callers_own_settings_stay() -> None:
             spoil = rude(lambda: (torch.set_default_device("meta"), FunctionMode().__enter__()), "forward")
             with contextlib.suppress(AssertionError):
                 check(spoil, (torch.ones(3, dtype=torch.float64),), only="Function.backward.count")
-            assert isolation.differences(before, isolation.snapshot()) == []
+            assert isolation.changed_facts(before, isolation.snapshot()) == []
             assert torch._C._autograd._top_saved_tensors_default_hooks(True) == (same, same)
     finally:
         torch.set_default_device(None)
@@ -133,7 +133,7 @@ def test_settings_are_put_back_where_pytorchs_own_test_tools_forbid_some(monkeyp
     before = isolation.snapshot()
     with restored():
         torch.use_deterministic_algorithms(True)
-    assert isolation.differences(before, isolation.snapshot()) == []
+    assert isolation.changed_facts(before, isolation.snapshot()) == []
 
 
 def test_the_docstring_of_check_names_what_is_put_back() -> None:

@@ -8,7 +8,7 @@ from torch.autograd import Function
 
 from conformance import ConformanceError, check
 from conformance.core import catalog
-from conformance.kit.observation.compiled_engine import METHODS, TRANSFORMS
+from conformance.kit.observation.compiled_engine import METHOD_CALLS, TRANSFORM_CALLS
 from tests.planted.engine_compile import backward_is_left_out
 
 ONLY = "Function.compile.agrees"
@@ -58,5 +58,5 @@ def test_what_a_class_does_when_compiled_is_its_own():
 def test_every_call_that_is_known_to_the_kit_is_asked():
     """The names stand in the suite too, which is read without being imported."""
     asked = {test.function: {dict(case).get("call") for case in test.cases} for test in catalog.suite()}
-    assert asked["test_compiled_code_uses_the_methods"] == set(METHODS)
-    assert asked["test_compiled_code_keeps_the_rules_among_transforms"] == set(TRANSFORMS)
+    assert asked["test_compiled_code_uses_the_methods"] == set(METHOD_CALLS)
+    assert asked["test_compiled_code_keeps_the_rules_among_transforms"] == set(TRANSFORM_CALLS)

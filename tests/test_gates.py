@@ -63,6 +63,26 @@ def test_the_compiler_and_the_transforms_are_used_under_the_names_that_the_plan_
     assert hidden == []
 
 
+def _defined(node):
+    """The names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+
+
+def test_a_public_name_means_one_thing_in_kit_and_suite():
+    """What a module keeps to itself has an underscore. All oracles have a NAME, and judge a gradient by ``judge``."""
+    package = Path(catalog.__file__).parents[1]
+    homes_of = {}
+    for file in sorted(file for part in ("kit", "suite") for file in (package / part).rglob("*.py")):
+        for name in set().union(*map(_defined, ast.parse(file.read_text("utf-8")).body)):
+            of_the_oracles = file.parent.name == "oracles" and name in {"NAME", "judge"}
+            if not name.startswith(("_", "test_")) and not of_the_oracles:
+                homes_of.setdefault(name, []).append(str(file.relative_to(package)))
+    assert {name: files for name, files in homes_of.items() if len(files) > 1} == {}
+
+
 def test_whatever_stands_among_the_implementations_is_one():
     """A class without "Breaks: CLAUSE", or without a docstring, would be passed over in silence."""
     held = {found.reference for found in (*implementations.planted(), *implementations.correct())}

@@ -143,9 +143,9 @@ def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> N
     with warnings.catch_warnings():
         before = isolation.snapshot()
         warnings.simplefilter("once", Imported)
-        assert not isolation.differences(before, isolation.snapshot())
+        assert not isolation.changed_facts(before, isolation.snapshot())
         warnings.simplefilter("ignore")
-        assert isolation.differences(before, isolation.snapshot()) == ["warning filters"]
+        assert isolation.changed_facts(before, isolation.snapshot()) == ["warning filters"]
 
 
 FIRST_COMPILED = module("Lazy", forward="import torch._dynamo\nreturn x * 2")

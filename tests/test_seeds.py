@@ -27,7 +27,7 @@ def draw() -> None:
 
 
 def test_a_body_starts_from_the_same_state_whatever_went_before() -> None:
-    with seeds.restored():
+    with seeds.generators_restored():
         for number in (1, 2):
             seeds.seed(number)
             call_body(__name__, "draw", (), {})
@@ -35,7 +35,7 @@ def test_a_body_starts_from_the_same_state_whatever_went_before() -> None:
 
 
 def test_every_generator_is_put_back() -> None:
-    with seeds.restored():
+    with seeds.generators_restored():
         seeds.seed(5)
         before = drawing()
         seeds.seed(5)

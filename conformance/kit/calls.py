@@ -92,10 +92,10 @@ class SampleCall:
             seed: another seed for other random numbers.
         """
         wanted = set(self.active if needed is None else needed)
-        before = len(seeds.held(self.holders))
+        before = len(seeds.held_generators(self.holders))
         run = self._once(wanted, seed)
         # No seed has reached a generator that an object of the caller's made in this very call.
-        return self._once(wanted, seed) if len(seeds.held(self.holders)) > before else run
+        return self._once(wanted, seed) if len(seeds.held_generators(self.holders)) > before else run
 
     def _once(self, wanted: set[int], seed: int) -> Run:
         leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}

@@ -27,7 +27,7 @@ def seed(number: int, arguments: Iterable[Any] = ()) -> None:
         number: the seed.
         arguments: of the next call: generators that objects among them :func:`hold <held>` are restarted too.
     """
-    for generator in held(arguments):
+    for generator in held_generators(arguments):
         _start(generator, number)
     torch.default_generator.manual_seed(number)
     for module in devices_in_use().values():
@@ -39,11 +39,11 @@ def seed(number: int, arguments: Iterable[Any] = ()) -> None:
 
 
 @contextmanager
-def restored() -> Iterator[None]:
+def generators_restored() -> Iterator[None]:
     """Restore every generator at the end.
 
     >>> before = torch.get_rng_state()
-    >>> with restored():
+    >>> with generators_restored():
     ...     seed(3)
     >>> bool((torch.get_rng_state() == before).all())
     True
@@ -69,7 +69,7 @@ def restored() -> Iterator[None]:
 @contextmanager
 def seeded(number: int) -> Iterator[None]:
     """Start every generator, and restore each at the end."""
-    with restored():
+    with generators_restored():
         seed(number)
         yield
 
@@ -140,13 +140,13 @@ def default_in_place_of(generator: Any, place: torch.device | None = None) -> An
     return generator
 
 
-def held(arguments: Iterable[Any]) -> list[Any]:
+def held_generators(arguments: Iterable[Any]) -> list[Any]:
     """Return the generators in attributes of objects among the arguments, under any name, each once.
 
     >>> class Layer:
     ...     def __init__(self):
     ...         self.options = {"draws": random.Random(5)}
-    >>> len(held([Layer(), 2.0]))
+    >>> len(held_generators([Layer(), 2.0]))
     1
     """
     found: dict[int, Any] = {}

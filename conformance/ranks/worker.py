@@ -216,13 +216,13 @@ class Rank:
         if done["outcome"] == BAD_SUBJECT:  # its inputs were good before
             done["outcome"] = "error"
         self.around = isolation.snapshot()  # the next test begins with this state
-        done["changed"] = isolation.differences(before, self.around) + self.growth.differences()
+        done["changed"] = isolation.changed_facts(before, self.around) + self.growth.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         done["judgements"] = self.world.known.pop(JUDGED, [])
         done["functions"] = FUNCTIONS.get(self.subject.label, ()) if self.subject else ()
         done["left_behind"] = work.is_left
-        isolation.settle()
+        isolation.stop_timer_and_flush()
         answered = bool(ANSWERED)  # so far; ranks that refuse every call can be reused
         self.channel.send({"event": "done", "serial": request["serial"], "answered": answered, **done})
 

@@ -33,7 +33,7 @@ MEDDLED = "backward writes to .grad itself, as an inner backward pass does, or r
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
 #: Relative tolerance between gradients that should agree: wide, since errors are searched, not imprecision.
-NEAR = 0.01
+_LINEAR_WITHIN = 0.01
 
 
 @clause("Function.backward.gradient")
@@ -165,4 +165,4 @@ def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tenso
     gap, place = worst_error(actual, right)
     name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"
     one, other = expect.shown_apart(actual[place], right[place])
-    expect.that(gap <= NEAR, name, one, f"{other}, because a gradient is linear in the incoming gradients")
+    expect.that(gap <= _LINEAR_WITHIN, name, one, f"{other}, because a gradient is linear in the incoming gradients")

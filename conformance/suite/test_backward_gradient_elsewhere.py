@@ -26,7 +26,7 @@ DIVIDED = "backward divides by a value that may be zero, or takes its logarithm"
 GUARDED = "backward handles zero as a special case, for example to guard against division by zero"
 LEFT_OUT = "backward multiplies by a value that is not finite, where forward leaves the element out"
 LEFT_RANGE = "backward computes a value outside the range of the dtype, such as an exponential; forward does not"
-Gradients = dict[int, torch.Tensor | None]
+GradientsByPlace = dict[int, torch.Tensor | None]
 
 
 @clause("Function.backward.gradient")
@@ -109,7 +109,7 @@ def test_gradient_is_finite_beside_a_constant_that_is_not(subject: Subject, worl
     )
 
 
-def _with_constant(sample: SampleCall, number: float, world: World) -> Iterator[tuple[Run, Gradients]]:
+def _with_constant(sample: SampleCall, number: float, world: World) -> Iterator[tuple[Run, GradientsByPlace]]:
     """Call the sample with a number in one constant after the other, if results are finite, and follow the constant.
 
     What takes the magnitude of -inf, as distances do, has another meaning for it than to leave an element out.
@@ -150,12 +150,12 @@ def _expect_finite_with(number: float, sample: SampleCall, world: World, cause: 
     return is_taken
 
 
-def _expect_finite_gradients(run: Run, gradients: Gradients, world: World, cause: str) -> None:
+def _expect_finite_gradients(run: Run, gradients: GradientsByPlace, world: World, cause: str) -> None:
     for place, gradient in gradients.items():
         _expect_finite(world, run, place, gradient, cause)
 
 
-def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, Gradients] | None:
+def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, GradientsByPlace] | None:
     """Return the call and its gradients if its results are finite on every rank, otherwise None."""
     run = sample.run()
     finite = bool(run.outputs) and all(bool(dense(output.detach()).isfinite().all()) for output in run.outputs)
@@ -200,5 +200,5 @@ def _first_not_finite(gradient: torch.Tensor) -> int | None:
     return None if bool(finite.all()) else int(finite.byte().argmin())
 
 
-def _by_place(run: Run, world: World) -> Gradients:
+def _by_place(run: Run, world: World) -> GradientsByPlace:
     return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))

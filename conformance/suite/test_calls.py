@@ -29,7 +29,9 @@ from conformance.kit.world import World
 #: How many inputs are moved, one at a time.
 MOVED = 4
 NO_OTHERS = "forward accepts no other numbers than those of the sample"
-KEPT = "backward reads values of the last forward, kept on the class or in its module, instead of its own call's"
+OF_LAST_FORWARD = (
+    "backward reads values of the last forward, kept on the class or in its module, instead of its own call's"
+)
 BY_IDENTITY = "a value is cached by the tensor's address or on the tensor, and used again"
 
 
@@ -45,7 +47,7 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
             with expect.no_error(
                 f"both backwards of {one.label} and {other.label}, after both forwards",
                 "gradients, as each call alone gives",
-                lambda _: KEPT,
+                lambda _: OF_LAST_FORWARD,
             ):
                 together = {index: _by_name(runs[index], world) for index in order}
             compared += 1

@@ -15,7 +15,7 @@ from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, kept_of, signature_of
 from conformance.kit.spmd.observation import Observation
-from conformance.kit.spmd.owed import Run, backward, owed
+from conformance.kit.spmd.owed import GroupCall, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import need_right_gradient
@@ -109,7 +109,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             )
 
 
-def _collectives_in_backward(call: TensorCall, run: Run, samples: Sequence[torch.Tensor]) -> str:
+def _collectives_in_backward(call: TensorCall, run: GroupCall, samples: Sequence[torch.Tensor]) -> str:
     """Name the collectives that backward starts: their plain forms have no gradient. Every rank has to ask."""
     with counted() as ahead:
         call.in_group(world_group())(list(samples[: len(call.tensors)]))
@@ -119,7 +119,7 @@ def _collectives_in_backward(call: TensorCall, run: Run, samples: Sequence[torch
     return f"backward starts {names}, which autograd may not see" if names else ""
 
 
-def _gradient(call: TensorCall, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> Run:
+def _gradient(call: TensorCall, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> GroupCall:
     """The gradients by the arguments that ask for one, as a function of the arguments and the cotangents."""
 
     def gradient(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -157,7 +157,7 @@ def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
     return [to_double(g).to(world.device) for g in drawn]
 
 
-def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool:
+def _is_refused(run: GroupCall, samples: Sequence[torch.Tensor], world: World) -> bool:
     """Whether no rank can differentiate the gradient: it raises, or the gradient has no graph.
 
     Raises:
@@ -172,7 +172,7 @@ def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool
     raise Deviation("ranks that raise an error for the second derivative", actual, "all or none")
 
 
-def _refusal(run: Run, samples: Sequence[torch.Tensor]) -> str:
+def _refusal(run: GroupCall, samples: Sequence[torch.Tensor]) -> str:
     """Say why this rank cannot differentiate the gradient; empty if it can."""
     mine = [x.detach().clone().requires_grad_(x.requires_grad) for x in samples]
     try:

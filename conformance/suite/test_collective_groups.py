@@ -22,14 +22,14 @@ from conformance.kit.spmd.smaller_worlds import (
     made_for,
     may_count_ranks,
 )
-from conformance.kit.spmd.tensor_calls import tangents
+from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.spmd.wrong_gradients import moved, wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import Ranks, cotangent
 from conformance.kit.world import World
 
-NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
+TAKES_NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
 #: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 OVERWRITTEN = "the group is stored where the next call overwrites it: store it on ctx"
@@ -48,7 +48,7 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
     need(kind != "in another order" or orders_groups(), "this PyTorch sorts the ranks of every group")
     alike = tuple(range(len(members)))
     for at, claim in enumerate(claims(subject, world)):
-        need(claim.call.takes_a_group, NO_GROUP)
+        need(claim.call.takes_a_group, TAKES_NO_GROUP)
         signature_of(claim)
         is_smaller = len(members) < world.size
         ours, theirs = (made_for(claim, at, group, world) if is_smaller else None for group in (members, alike))
@@ -91,7 +91,7 @@ def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
         for at, (kind, result) in enumerate(zip(kinds, results, strict=True))
     ]
     gradients = backward(run, mine, given)
-    pushed = tangents(run, mine, claim.directions(mine, members.rank)) if claim.call.subject.defines("jvp") else []
+    pushed = jvp_of(run, mine, claim.directions(mine, members.rank)) if claim.call.subject.defines("jvp") else []
     found = {"result": results, "the gradient of argument": gradients, "the tangent of result": pushed}
     names = [f"{what} {at}" for what, tensors in found.items() for at in range(len(tensors))]
     return names, members.tensors([tensor for tensors in found.values() for tensor in tensors])
@@ -143,7 +143,7 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
     """A call in the world and one in a group of this rank only give the same as one after the other."""
     need_judged_on(subject, 1)
     for claim in claims(subject, world):
-        need(claim.call.takes_a_group, NO_GROUP)
+        need(claim.call.takes_a_group, TAKES_NO_GROUP)
         signature = signature_of(claim)
         mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
         alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]

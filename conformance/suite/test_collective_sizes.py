@@ -15,7 +15,7 @@ from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.observation import differs, observe
-from conformance.kit.spmd.owed import Run, backward
+from conformance.kit.spmd.owed import GroupCall, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.subject import Subject
@@ -106,7 +106,7 @@ def _along_directions(call: TensorCall, signature: Signature, world: World) -> l
 
 
 def _differentiate(
-    run: Run, mine: Sequence[torch.Tensor], signature: Signature, world: World
+    run: GroupCall, mine: Sequence[torch.Tensor], signature: Signature, world: World
 ) -> list[torch.Tensor | None]:
     with torch.no_grad():
         results = run(mine)

@@ -11,7 +11,7 @@ from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.slopes import compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
-from conformance.kit.spmd.tensor_calls import tangents
+from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.subject import Subject
 from conformance.kit.variations.transforms import Direction
 from conformance.kit.world import World
@@ -29,7 +29,7 @@ def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None
         assert look is not None
         mine = [x.detach() for x in by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)]
         moving = claim.directions(mine, world.rank)
-        actual = tangents(claim.call.in_group(world_group()), mine, moving)
+        actual = jvp_of(claim.call.in_group(world_group()), mine, moving)
         for at in look.differentiable:
             agreed += _agrees(claim, mine, moving, at, actual[at], world)
     need(agreed, "not smooth enough near any sample to measure a derivative by finite differences")

@@ -13,16 +13,16 @@ from conformance.core.signatures import Signature, Type
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import (
-    SINGLE,
     Claim,
+    arguments_held,
     claims,
-    held,
     in_other_shares,
-    instead,
     need_types,
     signature_of,
+    signatures_kept,
 )
 from conformance.kit.spmd.late import (
     are_gradients_left_behind,
@@ -37,8 +37,8 @@ from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
-NEAR = 64
-ROUNDED = "rounding only: ranks compute it in different orders; let one rank compute it, or all in the same order"
+ROUNDINGS_APART = 64
+ROUNDING_ONLY = "rounding only: ranks compute it in different orders; let one rank compute it, or all in the same order"
 
 
 @clause("Collective.forward.types")
@@ -47,7 +47,7 @@ def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
     """A call returns tensors, as many on every rank, since the signature gives each of its results a type."""
     told = f'one for each result of "{subject.types}"' if subject.types else "as many on every rank"
     for call in tensor_calls(subject, world):
-        everyones = world.exchange(len(call.in_group(world_group())(held(call, world))))
+        everyones = world.exchange(len(call.in_group(world_group())(arguments_held(call, world))))
         if len(set(everyones)) > 1 or (subject.types and not all(everyones)):
             found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else _each(everyones)
             raise Deviation(f"how many tensors a call with {call.label} returns", found, told)
@@ -86,7 +86,7 @@ def _expect_alike(claim: Claim, when: str, world: World) -> None:
             f"on rank {other} of {world.size}{when}",
             actual,
             f"{expected}, as on rank {one}, bit for bit",
-            ROUNDED if is_rounded else _if_not_waited_for(claim, world) or instead(claim, world),
+            ROUNDING_ONLY if is_rounded else _if_not_waited_for(claim, world) or signatures_kept(claim, world),
         )
 
 
@@ -137,7 +137,7 @@ def _told_apart(
             largest = float(expected.abs().max()) if expected.numel() else 0.0
             where = "added up over all ranks" if kind is Type.P else f"on rank {rank}"
             # Many Functions add up in single precision, whatever the dtype of their inputs.
-            near = NEAR * max(claim.call.precision, SINGLE) * (1 + largest)
+            near = ROUNDINGS_APART * max(claim.call.precision, SINGLE) * (1 + largest)
             if not torch.allclose(actual, expected, rtol=0, atol=near):
                 return (
                     f"result {result} of {claim.call.label} {where}, after the ranks' shares of an argument of type P "
@@ -179,7 +179,7 @@ def _in_double(claim: Claim, exact: Claim, world: World) -> tuple[Claim, str] | 
 def _accuse(claim: Claim, why: str, world: World) -> NoReturn:
     declared = claim.call.is_declared  # of another signature the formula says nothing
     behind = are_gradients_left_behind(claim, world)
-    likely = WAIT_IN_BACKWARD if behind else "" if declared else instead(claim, world)
+    likely = WAIT_IN_BACKWARD if behind else "" if declared else signatures_kept(claim, world)
     by = ", by the formula that is declared," if declared else ""
     by = ", declared for spmd_types," if claim.is_declared else by
     raise Deviation(f"{claim.signature}{by} is not kept with {claim.call.label}: {why}", likely=likely)

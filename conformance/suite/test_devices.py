@@ -19,11 +19,13 @@ from conformance.kit.variations.variants import draws, worst_error
 from conformance.kit.world import World
 
 #: Relative tolerance between a device and the CPU: wide, since errors are searched, not imprecision.
-NEAR, NEAR_IN_HALF = 0.01, 0.5
-LATE = "it reads values that the device has not computed yet: wait for the stream, or do not compute in another one"
+_NEAR, _NEAR_IN_HALF = 0.01, 0.5
+NOT_WAITED_FOR = (
+    "it reads values that the device has not computed yet: wait for the stream, or do not compute in another one"
+)
 STREAM = "it computes in the default stream, which does not wait for the caller's stream"
 
-Result = tuple[str, torch.Tensor]
+NamedTensor = tuple[str, torch.Tensor]
 
 
 @clause("Function.forward.device")
@@ -40,7 +42,7 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
         if right is not None:
             compared += 1
             actual = list(_results(sample, world))
-            likely = LATE if _differs(actual, right) and _is_right_waiting(sample, right, world) else ""
+            likely = NOT_WAITED_FOR if _differs(actual, right) and _is_right_waiting(sample, right, world) else ""
             _expect_same(actual, right, f"on {world.device}, compared with the same call on the CPU", likely)
     need(compared, "it does not run on the CPU, or draws random numbers")
 
@@ -59,7 +61,7 @@ def test_same_in_another_stream(subject: Subject, world: World) -> None:
         _expect_same(actual, right, "called in another stream than the default one", STREAM)
 
 
-def _results(sample: SampleCall, world: World) -> Iterator[Result]:
+def _results(sample: SampleCall, world: World) -> Iterator[NamedTensor]:
     run = sample.run()
     for index, tensor in enumerate(run.tensors):
         yield f"output {index} of {sample.label}", tensor.detach().clone()
@@ -86,10 +88,10 @@ class _Waiting(OperationMode):
         return result
 
 
-def _is_right_waiting(sample: SampleCall, right: Sequence[Result], world: World) -> bool:
+def _is_right_waiting(sample: SampleCall, right: Sequence[NamedTensor], world: World) -> bool:
     """Tell whether the call is right if nothing can be read too early."""
 
-    def waiting() -> list[Result]:
+    def waiting() -> list[NamedTensor]:
         with _Waiting():
             return list(_results(sample, world))
 
@@ -97,17 +99,17 @@ def _is_right_waiting(sample: SampleCall, right: Sequence[Result], world: World)
     return actual is not None and not _differs(actual, right)
 
 
-def _differs(actual: Sequence[Result], right: Sequence[Result]) -> bool:
+def _differs(actual: Sequence[NamedTensor], right: Sequence[NamedTensor]) -> bool:
     return any(_apart(one, other) for (_, one), (_, other) in zip(actual, right, strict=True))
 
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> bool:
     is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32
     gap, _ = worst_error([one.cpu()], [other.cpu()])
-    return gap > (NEAR_IN_HALF if is_half else NEAR)
+    return gap > (_NEAR_IN_HALF if is_half else _NEAR)
 
 
-def _expect_same(actual: Sequence[Result], right: Sequence[Result], how: str, likely: str) -> None:
+def _expect_same(actual: Sequence[NamedTensor], right: Sequence[NamedTensor], how: str, likely: str) -> None:
     for (name, one), (_, other) in zip(actual, right, strict=True):
         if _apart(one, other):
             raise Deviation(f"{name}, {how}", *expect.shown_apart(one, other.to(one.device)), likely)

@@ -33,7 +33,7 @@ def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -
     kind, found, tried = getattr(torch, dtype), [], 0
     for sample in repeatable_samples(subject, world):
         low = in_dtype(sample, kind)
-        if low is None or world.try_call(_both, low, world) is None:
+        if low is None or world.try_call(_in_both_precisions, low, world) is None:
             continue
         tried += 1
         found.append(confirmed_nearby(sample, world, lambda point: _by_dtype(point, world, kind)))
@@ -43,10 +43,10 @@ def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -
         raise Deviation(f"{wrong} in double precision at the same values", actual, right)
 
 
-Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
+InBothPrecisions = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 
 
-def _both(low: SampleCall, world: World) -> Found | None:
+def _in_both_precisions(low: SampleCall, world: World) -> InBothPrecisions | None:
     """The gradients in a low precision and in double precision at the same values, with the cotangents."""
     run = low.run()
     cotangents = run.cotangents(world)
@@ -70,7 +70,7 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     """The gradient in a dtype that is farther from the one in double precision than rounding explains."""
     low = in_dtype(point, dtype)
     high = None if low is None else in_dtype(low, torch.float64)
-    found = None if low is None else world.try_call(_both, low, world)
+    found = None if low is None else world.try_call(_in_both_precisions, low, world)
     if low is None or high is None or found is None:
         return None
     run, cotangents, actual, right = found
@@ -94,7 +94,9 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     return Mismatch(what, actual[place], right[place], gaps[place], near)
 
 
-def _left_by_rounding(high: SampleCall, found: Found, dtype: torch.dtype, largest: float, world: World) -> list[float]:
+def _left_by_rounding(
+    high: SampleCall, found: InBothPrecisions, dtype: torch.dtype, largest: float, world: World
+) -> list[float]:
     """Return how far each gradient may be from zero, relative to its summands.
 
     A bias before a normalization makes no difference: its gradient cancels except for rounding, which differs from

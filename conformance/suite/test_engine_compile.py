@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.marks import cases, clause
-from conformance.kit.observation.compiled_engine import compiled, eager, excused
+from conformance.kit.observation.compiled_engine import compiled_result, eager_result, excused
 from conformance.kit.world import World
 
 
@@ -24,9 +24,9 @@ from conformance.kit.world import World
 )
 def test_compiled_code_uses_the_methods(world: World, call: str, backend: str) -> None:
     """Compiled, the number is that of eager mode."""
-    expected = eager(world, call)
+    expected = eager_result(world, call)
     with expect.no_error(f"compiling: {call}", "no exception"):
-        actual = compiled(world, call, backend)
+        actual = compiled_result(world, call, backend)
     _like_eager(actual, expected, call)
 
 
@@ -52,9 +52,9 @@ def test_compiled_code_uses_the_methods(world: World, call: str, backend: str) -
 )
 def test_compiled_code_keeps_the_rules_among_transforms(world: World, call: str, backend: str) -> None:
     """Compiled, the number is that of eager mode, or an exception is raised."""
-    expected = eager(world, call)
+    expected = eager_result(world, call)
     try:
-        actual = compiled(world, call, backend)
+        actual = compiled_result(world, call, backend)
     except NotApplicable:
         raise
     except Exception:  # not supported, which PyTorch says: no wrong number

@@ -13,7 +13,7 @@ from conformance.kit.functions import build, tensor
 from conformance.kit.marks import cases, clause
 from conformance.kit.world import World
 
-SIZE = 4  # of the mapped dimension
+_SIZE = 4  # of the mapped dimension
 
 
 def _numbers(world: World, *shape: int) -> torch.Tensor:
@@ -28,7 +28,7 @@ def _whole_batch(info: Any, in_dims: Any, x: Any, *others: Any) -> Any:
 @cases(in_dims=[0, 1])
 def test_a_class_without_vmap_is_refused(world: World, in_dims: int) -> None:
     """torch.vmap raises for a class with neither a vmap nor generate_vmap_rule, whatever else it defines."""
-    x = _numbers(world, SIZE, SIZE)
+    x = _numbers(world, _SIZE, _SIZE)
     derivatives = {"backward": lambda ctx, grad: grad, "jvp": lambda ctx, tangent: tangent}
     for members in ({}, {"generate_vmap_rule": False}, derivatives):
         function = build("separate", lambda x: x * 2, **members)
@@ -44,7 +44,7 @@ def test_a_class_without_vmap_is_refused(world: World, in_dims: int) -> None:
 @cases(in_dims=[0, 1])
 def test_two_rules_are_refused(world: World, in_dims: int) -> None:
     """torch.vmap raises for a class that overrides vmap and sets generate_vmap_rule too, and calls neither."""
-    x, called = _numbers(world, SIZE, SIZE), []
+    x, called = _numbers(world, _SIZE, _SIZE), []
 
     def vmap(info: Any, in_dims: Any, x: Any) -> Any:
         called.append(x)
@@ -98,9 +98,9 @@ def _received(seen: list[Any]) -> Any:
 
 
 def seen_size(args: Any, in_dims: Any) -> int:
-    """The size of the mapped dimension, as the tensors of the tests have it: 1, 2, or else SIZE."""
+    """The size of the mapped dimension, as the tensors of the tests have it: 1, 2, or else _SIZE."""
     sizes = {size for one in args if isinstance(one, torch.Tensor) for size in one.shape}
-    return SIZE if SIZE in sizes else min(sizes)
+    return _SIZE if _SIZE in sizes else min(sizes)
 
 
 @clause("Function.vmap.info")
@@ -121,7 +121,7 @@ def test_info_has_the_randomness(world: World, randomness: str | None) -> None:
     """info.randomness is the option passed to torch.vmap, or "error" by default."""
     seen: list[Any] = []
     options: dict[str, Any] = {} if randomness is None else {"randomness": randomness}
-    torch.vmap(_received(seen).apply, **options)(_numbers(world, SIZE, 2))
+    torch.vmap(_received(seen).apply, **options)(_numbers(world, _SIZE, 2))
     what = f"PyTorch's info.randomness for torch.vmap with {options or 'no options'}"
     expect.equal(seen[0][0].randomness, randomness or "error", what)
 
@@ -142,14 +142,14 @@ def test_info_is_of_the_right_level(world: World) -> None:
 
 
 def _arguments(world: World, dims: list[Any]) -> list[Any]:
-    """A tensor for each entry, of its own number of dimensions, with SIZE samples along it; anything else for "n"."""
+    """A tensor for each entry, of its own number of dimensions, with _SIZE samples along it; anything else for "n"."""
     kinds, arguments = [2.5, "text", None, [1]], []
     for place, dim in enumerate(dims):
         if dim == "n":
             arguments.append(kinds[place % len(kinds)])
         else:
             sample = _numbers(world, *(2, 3, 5)[: place % 3 + 1])
-            samples = torch.stack([sample + number for number in range(SIZE)])
+            samples = torch.stack([sample + number for number in range(_SIZE)])
             arguments.append(sample if dim is None else samples.movedim(0, dim))
     return arguments
 
@@ -191,7 +191,7 @@ def test_in_dims_has_an_entry_for_each_argument(world: World, place: int) -> Non
 def test_in_dims_of_what_a_mapped_function_holds(world: World) -> None:
     """A tensor that the mapped function brings along is not mapped, one that it computes from a mapped one is."""
     seen: list[Any] = []
-    x, brought = _numbers(world, SIZE, 3), _numbers(world, 3)
+    x, brought = _numbers(world, _SIZE, 3), _numbers(world, 3)
     torch.vmap(lambda x: _received(seen).apply(brought, 2, x * 2))(x)
     expect.equal(
         tuple(seen[0][1]),

@@ -147,7 +147,7 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     try:
         states = [[_states_after(sample, world, seed) for sample in samples] for seed in (11, 12)]
         later = [[_states_after(sample, world, 11, seed) for sample in samples] for seed in (11, 12)]
-        changed = isolation.differences(before, isolation.snapshot())
+        changed = isolation.changed_facts(before, isolation.snapshot())
     finally:
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
@@ -166,7 +166,7 @@ def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> N
     with unusual_settings():
         before = isolation.snapshot()
         ran = [world.try_call(_whole, sample, world) for sample in samples]
-        changed = isolation.differences(before, isolation.snapshot())
+        changed = isolation.changed_facts(before, isolation.snapshot())
     need(all(ran), "it raises an error with another default dtype, anomaly mode or deterministic algorithms")
     expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 

@@ -17,7 +17,7 @@ from conformance.kit.variations.histories import HISTORIES, run_before
 from conformance.kit.variations.sizes import holds_no_object
 from conformance.kit.world import World
 
-KEPT = "a call caches a value that later calls use, although their sizes, dtypes or modes differ"
+CACHED_FOR_LATER = "a call caches a value that later calls use, although their sizes, dtypes or modes differ"
 OBJECTS = "an object among the arguments may remember earlier calls"
 
 
@@ -59,5 +59,5 @@ def test_the_first_call_of_a_process_leaves_nothing_wrong(
             unjudged.append(before)
         elif found := difference(later, first):
             what, actual, expected = found
-            raise Deviation(f"{what}, after the process began with {before}", actual, expected, KEPT)
+            raise Deviation(f"{what}, after the process began with {before}", actual, expected, CACHED_FOR_LATER)
     return f"the process ended during or after {', '.join(unjudged)}" if unjudged else ""

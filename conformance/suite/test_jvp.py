@@ -23,31 +23,31 @@ from conformance.kit.tensors import differentiable, many
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
-NO_JVP = "the class defines no jvp"
-UNREACHED = "the call does not reach jvp of the class under test"
+_NO_JVP = "the class defines no jvp"
+_UNREACHED = "the call does not reach jvp of the class under test"
 
 
 @clause("Function.jvp.accepts")
 def test_it_takes_one_value_for_each_input(subject: Subject, world: World) -> None:
     """Jvp has room for ctx and as many values as forward had inputs."""
-    need(subject.defines("jvp"), NO_JVP)
+    need(subject.defines("jvp"), _NO_JVP)
     recorded, notes = recording(subject, "jvp")
     for sample in active_samples(recorded, world):
-        for direction in directions(sample, world):
+        for direction in tangents_for(sample, world):
             world.try_call(tangents, sample, direction)
     for refused in notes.refused:
         raise refused.accusing("jvp", "ctx, and one for each input of forward")
-    need(notes.of("jvp"), UNREACHED)
+    need(notes.of("jvp"), _UNREACHED)
 
 
 @clause("Function.jvp.count")
 def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     """A call of jvp returns one value for each output of forward."""
-    need(subject.defines("jvp"), NO_JVP)
+    need(subject.defines("jvp"), _NO_JVP)
     recorded, notes = recording(subject, "forward", "jvp")
     error: Exception | None = None
     for sample in active_samples(recorded, world):
-        for direction in directions(sample, world):
+        for direction in tangents_for(sample, world):
             try:
                 tangents(sample, direction)
             except Exception as raised:  # PyTorch refuses a wrong count: what was returned says it better
@@ -55,7 +55,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     returned = notes.of("jvp")
     if error is not None and not returned:
         raise error
-    need(returned, UNREACHED)
+    need(returned, _UNREACHED)
     for forward, jvp in zip(notes.of("forward"), returned, strict=False):
         is_list = isinstance(jvp.returned, list)
         expect.that(not is_list, "jvp: a value, or a tuple of values", "a list", "a tuple")
@@ -66,7 +66,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
 @clause("Function.jvp.tangent")
 def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -> str:
     """The tangent of every output is what differences of forward say, along several directions."""
-    need(subject.defines("jvp"), NO_JVP)
+    need(subject.defines("jvp"), _NO_JVP)
     need(subject.gradient_kind == "numeric", "its derivative is intended to differ from that of forward")
     agreed, unclear = 0, []
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
@@ -74,7 +74,7 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
             before = agreed
             for point in points_near(sample, world):
                 clear = []
-                for direction in directions(point, world):
+                for direction in tangents_for(point, world):
                     found = list(_compared(point, world, direction))
                     for place, tangent, seen in found:
                         _expect_tangent(point, direction, place, tangent, seen)
@@ -131,12 +131,12 @@ def _by_differences(point: SampleCall, direction: Direction, place: int) -> torc
 @clause("Function.jvp.tangent")
 def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> None:
     """For every direction u and cotangent v, v times the tangent of u is u times the gradient of v."""
-    need(subject.defines("jvp"), NO_JVP)
+    need(subject.defines("jvp"), _NO_JVP)
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
     need(world.size == 1, "for several ranks the gather's own clauses judge its tangent")
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
         for sample in _in_double(subject, world):
-            for direction in directions(sample, world):
+            for direction in tangents_for(sample, world):
                 actual = tangents(sample, direction)
                 run = sample.run()
                 cotangents = run.cotangents(world)
@@ -157,7 +157,7 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
 
 def _pushed(sample: SampleCall, world: World) -> None:
     """Send a tangent through a sample."""
-    tangents(sample, next(directions(sample, world)))
+    tangents(sample, next(tangents_for(sample, world)))
 
 
 def _in_double(subject: Subject, world: World) -> list[SampleCall]:
@@ -165,13 +165,13 @@ def _in_double(subject: Subject, world: World) -> list[SampleCall]:
 
     def use(sample: SampleCall) -> None:
         differentiate(sample)
-        for direction in directions(sample, world):
+        for direction in tangents_for(sample, world):
             tangents(sample, direction)
 
     return [in_double(sample, use) for sample in active_samples(subject, world)]
 
 
-def directions(sample: SampleCall, world: World) -> Iterator[Direction]:
+def tangents_for(sample: SampleCall, world: World) -> Iterator[Direction]:
     """Give a tangent to all differentiable inputs at once, then to one at a time."""
     every = {
         at: world.tensor(world.rank, tuple(sample.values[at].shape), sample.values[at].dtype, "direction", at)

@@ -13,9 +13,9 @@ from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation
 from conformance.kit.marks import clause
 from conformance.kit.observation.collectives import unseen_change
-from conformance.kit.observation.looks import Look, expect_early, expect_once, look_at, looks_with, steps
+from conformance.kit.observation.looks import WitnessedCall, expect_early, expect_once, look_at, looks_with, steps
 from conformance.kit.observation.overlap import calls_without_overlap
-from conformance.kit.observation.witness import EARLY, Call
+from conformance.kit.observation.witness import EARLY, ObservedCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
@@ -67,7 +67,7 @@ def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> 
             )
 
 
-def _unmarked(looks: list[Look]) -> Iterator[tuple[Look, Call, int]]:
+def _unmarked(looks: list[WitnessedCall]) -> Iterator[tuple[WitnessedCall, ObservedCall, int]]:
     """The inputs that a forward changes and does not give to mark_dirty."""
     for look in looks:
         for call in look.witness.calls:
@@ -79,7 +79,7 @@ def _unmarked(looks: list[Look]) -> Iterator[tuple[Look, Call, int]]:
                     yield look, call, place
 
 
-def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, int]]:
+def _changed_by_themselves(looks: list[WitnessedCall], world: World) -> set[tuple[str, int]]:
     """The inputs that are changed even if no collective of an earlier Function is still filling them."""
     calls = calls_without_overlap(looks, SampleCall.run, world)
     return {(call.function.__qualname__, place) for call in calls for place in call.changed}
@@ -114,7 +114,7 @@ def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -
     expect_early(looks_with("set_materialize_grads", subject, world), "set_materialize_grads")
 
 
-def _called_again(look: Look) -> tuple[str, str]:
+def _called_again(look: WitnessedCall) -> tuple[str, str]:
     """Tell a change through an alias from one by a collective, neither of which is a new version; and one of shape."""
     runs: list[Run] = []
     how = unseen_change(lambda: runs.append(look.sample.run()))

@@ -17,8 +17,8 @@ from conformance.kit.tensors import is_strided, with_attributes
 from conformance.kit.variations.meaning import meant
 from conformance.kit.world import World
 
-KEPT = "a value is cached by the tensor's address, which another tensor gets after the first one is freed"
-REFUSED = "it works in place"
+CACHED_BY_ADDRESS = "a value is cached by the tensor's address, which another tensor gets after the first one is freed"
+WORKS_IN_PLACE = "it works in place"
 
 
 @clause("Function.forward.calls-independent")
@@ -34,15 +34,15 @@ def test_new_tensors_in_recycled_memory_are_read(probe: Probe) -> None:
     plain = copied(sample.run(), world)
     blocks = {at: bytearray(_size(sample.values[at])) for at in sample.active}
     before = list(map(sys.getrefcount, blocks.values()))
-    first = probe.unless_refused(REFUSED, _in_blocks, sample, blocks, world)
+    first = probe.unless_refused(WORKS_IN_PLACE, _in_blocks, sample, blocks, world)
     same = all(map(expect.alike, first, plain))
     gone = list(map(sys.getrefcount, blocks.values())) == before
     need(all(world.exchange(same)), "its results differ in another layout, or for leaves")
     need(all(world.exchange(gone)), "it keeps its arguments alive, so their memory is not reused")
-    again = probe.unless_refused(REFUSED, _in_blocks, moved, blocks, world)
+    again = probe.unless_refused(WORKS_IN_PLACE, _in_blocks, moved, blocks, world)
     run = moved.run()
     for name, actual, right in zip(names(run), again, copied(run, world), strict=True):
-        expect.close(actual, right, f"{name} of {sample.label}, in reused memory", likely=KEPT)
+        expect.close(actual, right, f"{name} of {sample.label}, in reused memory", likely=CACHED_BY_ADDRESS)
 
 
 def _is_plain(value: torch.Tensor) -> bool:

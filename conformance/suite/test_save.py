@@ -20,7 +20,7 @@ from conformance.kit.tensors import same_values
 from conformance.kit.world import World
 
 #: PyTorch's message for transforms of torch.func under saved-tensor hooks.
-TRANSFORMS = "don't yet support saved tensor hooks"
+NO_HOOKS_IN_TRANSFORMS = "don't yet support saved tensor hooks"
 
 
 @clause("Function.save_for_backward.once")
@@ -69,7 +69,10 @@ def _under_hooks(sample: SampleCall) -> Run:
     try:
         return offloaded(sample)
     except RuntimeError as error:
-        need(TRANSFORMS not in str(error), "forward calls torch.func, which raises an error under saved-tensor hooks")
+        need(
+            NO_HOOKS_IN_TRANSFORMS not in str(error),
+            "forward calls torch.func, which raises an error under saved-tensor hooks",
+        )
         raise
 
 

@@ -12,7 +12,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import forward_mode_run, jvps, look_at_forward_mode
-from conformance.kit.observation.witness import Call
+from conformance.kit.observation.witness import ObservedCall
 from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import many
@@ -29,7 +29,7 @@ def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
         expect.that(not changed, f"tangents after {name}", told, "all unchanged")
 
 
-def _changed_by_forward(call: Call) -> set[int]:
+def _changed_by_forward(call: ObservedCall) -> set[int]:
     """The places of inputs that forward changes in place, or says that it does."""
     marked = {id(value) for step in call.of("mark_dirty") for value in step.given}
     return {*call.changed, *(place for place, value in enumerate(call.inputs) if id(value) in marked)}

@@ -43,7 +43,7 @@ from conformance.kit.variations.variants import (
 from conformance.kit.world import World
 
 #: What two calls are compared by: their results, or the gradients.
-Look = Callable[[Run], list[torch.Tensor]]
+ReadTensors = Callable[[Run], list[torch.Tensor]]
 EMPTY = "empty along the first dimension"
 
 
@@ -122,14 +122,14 @@ def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -
     return None
 
 
-def _is_misread(point: SampleCall, arrange: Arrange, look: Look, world: World) -> bool:
+def _is_misread(point: SampleCall, arrange: Arrange, look: ReadTensors, world: World) -> bool:
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
         world.try_call(lambda: look(in_layout(point, arrange)))
     return any(world.exchange(bool(mode.misread)))
 
 
-def _roughness(point: SampleCall, look: Look, expected: list[torch.Tensor], world: World) -> float:
+def _roughness(point: SampleCall, look: ReadTensors, expected: list[torch.Tensor], world: World) -> float:
     """Return how far rounding alone moves the values: if rows are equal, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
     others = perturbed(point, world, eps, tries=4, constants=True)

@@ -25,7 +25,7 @@ from conformance.kit.variations.batches import (
 from conformance.kit.variations.transforms import Tensors, is_refused, outputs, vjp
 from conformance.kit.variations.ways import works_in_place
 
-WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
+_WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
 COARSE = "inside it computes in a lower precision than its dtypes"
 
 
@@ -34,7 +34,7 @@ COARSE = "inside it computes in a lower precision than its dtypes"
 def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, variation: Variation) -> None:
     """In every variation, differentiating the gradient again raises, or gives the derivative of the gradient."""
     need_right(probe, variation)
-    need(not probe.plain.changes("gradient"), WRITTEN)
+    need(not probe.plain.changes("gradient"), _WRITTEN)
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
@@ -47,7 +47,7 @@ def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, varia
 def test_third_derivative_is_right_or_refused(probe: Probe, variation: Variation) -> None:
     """Differentiating the gradient twice raises, or gives the derivative of the second derivative."""
     need_right(probe, variation)
-    need(not probe.plain.changes("gradient"), WRITTEN)
+    need(not probe.plain.changes("gradient"), _WRITTEN)
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)

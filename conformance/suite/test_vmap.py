@@ -28,7 +28,7 @@ DRAWN = {
     "same": "the same for every sample",
     "different": "different random numbers for every sample",
 }
-UNREACHED = "the call does not reach vmap of the class under test"
+_UNREACHED = "the call does not reach vmap of the class under test"
 OUT_DIMS = "out_dims is nested like the output: one entry for each"
 
 
@@ -54,7 +54,7 @@ def test_it_takes_the_arguments_of_forward(subject: Subject, world: World) -> No
         world.try_call(batch.map, partial(outputs, batch.sample))
     for refused in notes.refused:
         raise refused.accusing("vmap", "info, in_dims, and one for each argument of forward")
-    need(notes.of("vmap"), UNREACHED)
+    need(notes.of("vmap"), _UNREACHED)
 
 
 @clause("Function.vmap.out-dims")
@@ -79,7 +79,7 @@ def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
         _judge(noted)
     if error is not None:
         raise error
-    need(notes.of("vmap"), UNREACHED)
+    need(notes.of("vmap"), _UNREACHED)
 
 
 def _judge(noted: Noted) -> None:

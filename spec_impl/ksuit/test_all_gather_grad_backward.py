@@ -9,7 +9,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gathers.expected import (
-    LAYOUTS,
+    INPUT_LAYOUTS,
     carries,
     central_differences,
     cotangents,
@@ -18,7 +18,7 @@ from conformance.kit.gathers.expected import (
     expect_gradient,
     expect_nothing_more_kept,
     gradient,
-    held,
+    rank_inputs,
 )
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
@@ -28,7 +28,7 @@ from conformance.kit.world import World
 
 
 def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:
-    return held(world, shape, dtype, *key)[world.rank].requires_grad_()
+    return rank_inputs(world, shape, dtype, *key)[world.rank].requires_grad_()
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -98,7 +98,8 @@ def test_sum_of_expanded_gradients(subject: Subject, world: World) -> None:
 def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World, layout: str, who: str) -> None:
     """Gradients that are not contiguous, on all ranks or on one, are added up element by element."""
     table, given = (
-        [[LAYOUTS[layout](grad) for grad in row] for row in cotangents(world, (4, 6), torch.float64)] for _ in range(2)
+        [[INPUT_LAYOUTS[layout](grad) for grad in row] for row in cotangents(world, (4, 6), torch.float64)]
+        for _ in range(2)
     )
     x = _leaf(world, tuple(table[0][0].shape))
     strided = who == "all" or world.rank == world.size - 1
@@ -133,7 +134,7 @@ def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: Wor
 @cases(layout=["transposed", "sliced columns", "permuted"])
 def test_gradient_of_an_x_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
     """The gradient of a non-contiguous x has each element in the place that x has it."""
-    x = LAYOUTS[layout](held(world, (4, 6), torch.float64)[world.rank]).detach().requires_grad_()
+    x = INPUT_LAYOUTS[layout](rank_inputs(world, (4, 6), torch.float64)[world.rank]).detach().requires_grad_()
     table = cotangents(world, tuple(x.shape), torch.float64)
     try:
         gathered = entries(subject, world, x)
@@ -176,8 +177,8 @@ def test_sum_within_a_longer_graph(subject: Subject, world: World) -> None:
     outputs = [*entries(subject, world, 3 * x), *entries(subject, world, x * x)]
     actual = gradient(outputs, x, [grad.clone() for table in tables for grad in table[world.rank]])
     scale = (
-        [torch.full_like(other, 3) for other in held(world, (4,), torch.float64)],
-        held(world, (4,), torch.float64),
+        [torch.full_like(other, 3) for other in rank_inputs(world, (4,), torch.float64)],
+        rank_inputs(world, (4,), torch.float64),
     )
     each = range(world.size)
     whole = [[scale[0][r] * tables[0][s][r] + 2 * scale[1][r] * tables[1][s][r] for r in each] for s in each]
@@ -211,7 +212,7 @@ def test_one_rank_is_the_identity(subject: Subject, world: World, shape: tuple[i
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
     gathered = entries(subject, world, x)
     actual = gradient(gathered, x, [grad.clone() for grad in table[0]])
-    expect_entries(world, gathered, held(world, shape, torch.float64))
+    expect_entries(world, gathered, rank_inputs(world, shape, torch.float64))
     expect_gradient(world, actual, table)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.gathers.expected import LAYOUTS, carries, entries, expect_entries, held, same_bits
+from conformance.kit.gathers.expected import INPUT_LAYOUTS, carries, entries, expect_entries, rank_inputs, same_bits
 from conformance.kit.gathers.mistakes import entry_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import likely_form, misshaped
@@ -22,7 +22,7 @@ from conformance.kit.world import World
 @ranks(1, 2, 3, 4)
 def test_result_is_a_tuple_with_an_entry_for_each_rank(subject: Subject, world: World) -> None:
     """With N ranks the result is a tuple of N tensors."""
-    x = held(world, (2, 3), torch.float32)[world.rank].requires_grad_()
+    x = rank_inputs(world, (2, 3), torch.float32)[world.rank].requires_grad_()
     outputs = subject(x)
     if wrong := misshaped(outputs, world.size):
         raise Deviation(f"on rank {world.rank}", wrong, "a tuple of tensors", likely_form(outputs, x, world.size))
@@ -39,7 +39,7 @@ def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, dtype: 
     """On every rank, entry s is the tensor of rank s, whether or not a gradient is wanted."""
     kind = getattr(torch, dtype)
     need(not requires_grad or kind.is_floating_point or kind.is_complex, f"a tensor of {dtype} has no gradient")
-    tensors = held(world, (3, 2), kind)
+    tensors = rank_inputs(world, (3, 2), kind)
     actual = entries(subject, world, tensors[world.rank].clone().requires_grad_(requires_grad))
     expect_entries(world, actual, tensors)
 
@@ -49,7 +49,7 @@ def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, dtype: 
 @cases(first=["first", "last"])
 def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, first: str) -> None:
     """Entries are in rank order, whichever rank calls first or last."""
-    tensors = held(world, (4,), torch.float32)
+    tensors = rank_inputs(world, (4,), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
     actual = entries(subject, world, tensors[world.rank].clone())
@@ -74,7 +74,7 @@ def test_special_values_keep_their_bits(subject: Subject, world: World, dtype: s
 @ranks(2, 3)
 def test_many_elements_arrive_whole(subject: Subject, world: World) -> None:
     """A tensor far larger than one message arrives whole."""
-    tensors = held(world, (257, 513), torch.float32)
+    tensors = rank_inputs(world, (257, 513), torch.float32)
     actual = entries(subject, world, tensors[world.rank].clone().requires_grad_())
     expect_entries(world, actual, tensors)
 
@@ -84,9 +84,9 @@ def test_many_elements_arrive_whole(subject: Subject, world: World) -> None:
 def test_each_call_gathers_anew(subject: Subject, world: World) -> None:
     """A second call with other values gives these, and a third with another shape gives that."""
     first, second, third = (
-        held(world, (4,), torch.float32),
-        held(world, (4,), torch.float32, 2),
-        held(world, (2, 3), torch.float32),
+        rank_inputs(world, (4,), torch.float32),
+        rank_inputs(world, (4,), torch.float32, 2),
+        rank_inputs(world, (2, 3), torch.float32),
     )
     calls = [
         [entry.clone() for entry in entries(subject, world, t[world.rank].clone())] for t in (first, second, third)
@@ -107,7 +107,7 @@ def test_every_dtype_is_kept(subject: Subject, world: World, dtype: str) -> None
     """Entries have the shape, dtype and device of x, for every dtype that the backend carries."""
     kind = getattr(torch, dtype)
     carries(world, kind)
-    x = held(world, (2, 3), kind)[world.rank].requires_grad_(kind.is_floating_point or kind.is_complex)
+    x = rank_inputs(world, (2, 3), kind)[world.rank].requires_grad_(kind.is_floating_point or kind.is_complex)
     _expect_shape_dtype_and_device(world, entries(subject, world, x), x)
 
 
@@ -116,7 +116,7 @@ def test_every_dtype_is_kept(subject: Subject, world: World, dtype: str) -> None
 @cases(shape=[(), (1,), (0,), (3, 0, 2), (1, 1), (2, 1, 3, 1, 2, 1, 2)])
 def test_every_shape_is_kept(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Entries have the shape of x: no dimension at all, none with elements, or many."""
-    x = held(world, shape, torch.float32)[world.rank].requires_grad_()
+    x = rank_inputs(world, shape, torch.float32)[world.rank].requires_grad_()
     _expect_shape_dtype_and_device(world, entries(subject, world, x), x)
 
 
@@ -140,7 +140,7 @@ def _meta(tensor: torch.Tensor) -> str:
 )  # fmt: skip
 def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World, layout: str) -> None:
     """A non-contiguous x gives the same result as a contiguous one."""
-    x = LAYOUTS[layout](held(world, (4, 6), torch.float32)[world.rank])
+    x = INPUT_LAYOUTS[layout](rank_inputs(world, (4, 6), torch.float32)[world.rank])
     actual = entries(subject, world, x.detach().requires_grad_())
     expected = entries(subject, world, x.detach().clone(memory_format=torch.contiguous_format).requires_grad_())
     _expect_as_from_contiguous(world, actual, expected, f"for an x that is {layout}")
@@ -151,7 +151,7 @@ def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World,
 @cases(contiguous=["first", "last"])
 def test_ranks_may_differ_in_layout(subject: Subject, world: World, contiguous: str) -> None:
     """Entries are right if one rank's x is contiguous and that of the others transposed."""
-    x = held(world, (3, 4), torch.float32)[world.rank].t()
+    x = rank_inputs(world, (3, 4), torch.float32)[world.rank].t()
     dense = x.clone(memory_format=torch.contiguous_format)
     odd = 0 if contiguous == "first" else world.size - 1
     actual = entries(subject, world, (dense if world.rank == odd else x).detach().requires_grad_())
@@ -172,7 +172,7 @@ def _expect_as_from_contiguous(
 @cases(requires_grad=[True, False])
 def test_entries_share_no_memory(subject: Subject, world: World, requires_grad: bool) -> None:
     """No tensor of the result shares memory with x or with another one."""
-    x = held(world, (3, 2), torch.float32)[world.rank].clone().requires_grad_(requires_grad)
+    x = rank_inputs(world, (3, 2), torch.float32)[world.rank].clone().requires_grad_(requires_grad)
     result = subject.undivided(x)
     actual = [result] if isinstance(result, torch.Tensor) else list(result)
     memory = {"x": address(x)}
@@ -186,7 +186,7 @@ def test_entries_share_no_memory(subject: Subject, world: World, requires_grad: 
 @ranks(1, 2, 3)
 def test_a_later_call_leaves_earlier_entries_alone(subject: Subject, world: World) -> None:
     """The entries of an earlier call keep their values and their memory when another call is made."""
-    first, second = held(world, (3, 2), torch.float32), held(world, (3, 2), torch.float32, "second")
+    first, second = rank_inputs(world, (3, 2), torch.float32), rank_inputs(world, (3, 2), torch.float32, "second")
     earlier = entries(subject, world, first[world.rank].clone().requires_grad_())
     values = [entry.detach().clone() for entry in earlier]
     later = entries(subject, world, second[world.rank].clone().requires_grad_())

@@ -14,10 +14,10 @@ from conformance.kit.gathers.expected import (
     cotangents,
     entries,
     gradient,
-    held,
     need_jvp,
     need_transforms,
     need_vmap,
+    rank_inputs,
 )
 from conformance.kit.gathers.mistakes import entry_mistakes
 from conformance.kit.marks import cases, clause, ranks
@@ -43,7 +43,7 @@ def _expect_tangents(world: World, actual: Sequence[torch.Tensor | None], expect
 def test_tangents_are_gathered(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """In forward mode the tangent of entry s is that of rank s."""
     need_jvp(subject)
-    tensors, tangents = held(world, shape, torch.float64), held(world, shape, torch.float64, "tangent")
+    tensors, tangents = rank_inputs(world, shape, torch.float64), rank_inputs(world, shape, torch.float64, "tangent")
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(tensors[world.rank].clone(), tangents[world.rank].clone())
         unpacked = [forward_ad.unpack_dual(entry) for entry in entries(subject, world, dual)]
@@ -57,8 +57,8 @@ def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, movin
     """A tangent on one rank only is in that rank's entry on every rank, and in no other entry."""
     need_jvp(subject)
     mover = 0 if moving == "first" else world.size - 1
-    x = held(world, (3,), torch.float64)[world.rank]
-    tangents = [t if s == mover else t * 0 for s, t in enumerate(held(world, (3,), torch.float64, "tangent"))]
+    x = rank_inputs(world, (3,), torch.float64)[world.rank]
+    tangents = [t if s == mover else t * 0 for s, t in enumerate(rank_inputs(world, (3,), torch.float64, "tangent"))]
     with forward_ad.dual_level():
         actual = entries(subject, world, forward_ad.make_dual(x, tangents[world.rank].clone()))
         unpacked = [forward_ad.unpack_dual(entry).tangent for entry in actual]
@@ -71,7 +71,7 @@ def test_tangents_are_gathered_under_func_jvp(subject: Subject, world: World) ->
     """torch.func.jvp gives every entry with the tangent of its rank."""
     need_jvp(subject)
     need_transforms(subject)
-    tensors, tangents = held(world, (2, 3), torch.float64), held(world, (2, 3), torch.float64, "tangent")
+    tensors, tangents = rank_inputs(world, (2, 3), torch.float64), rank_inputs(world, (2, 3), torch.float64, "tangent")
     slopes = torch.func.jvp(
         lambda x: entries(subject, world, x), (tensors[world.rank].clone(),), (tangents[world.rank].clone(),)
     )[1]
@@ -104,7 +104,7 @@ def _expect_batches(world: World, actual: Any, expected: Sequence[torch.Tensor],
 def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) -> None:
     """torch.vmap over any dimension gives, entry for entry, what gathering sample by sample gives."""
     need_vmap(subject)
-    x = held(world, (2, 3, 4), torch.float64)[world.rank]
+    x = rank_inputs(world, (2, 3, 4), torch.float64)[world.rank]
     actual = torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x)
     expected = _sample_by_sample(lambda t: entries(subject, world, t), in_dim)(x)
     _expect_batches(world, actual, expected, f"in_dims={in_dim}")
@@ -116,7 +116,7 @@ def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) ->
 def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None:
     """torch.vmap over a vector gathers 0-d samples, one or several."""
     need_vmap(subject)
-    x = held(world, (samples,), torch.float64)[world.rank]
+    x = rank_inputs(world, (samples,), torch.float64)[world.rank]
     actual = torch.vmap(lambda t: entries(subject, world, t))(x)
     expected = _sample_by_sample(lambda t: entries(subject, world, t), 0)(x)
     _expect_batches(world, actual, expected, f"{samples} samples without dimensions")
@@ -129,7 +129,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     """Two vmaps, one inside the other, give what gathering sample by sample gives."""
     need_vmap(subject)
     outer, inner = in_dims
-    x = held(world, (2, 3, 4), torch.float64)[world.rank]
+    x = rank_inputs(world, (2, 3, 4), torch.float64)[world.rank]
     actual = torch.vmap(torch.vmap(lambda t: entries(subject, world, t), in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(lambda t: entries(subject, world, t), inner), outer)(x)
     _expect_batches(world, actual, expected, f"one inside the other, in_dims={outer} and {inner}")
@@ -140,7 +140,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
 def test_vmap_over_something_else(subject: Subject, world: World) -> None:
     """If x is the same for all samples, so is every entry."""
     need_vmap(subject)
-    x = held(world, (3,), torch.float64)[world.rank]
+    x = rank_inputs(world, (3,), torch.float64)[world.rank]
     shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)
 
     def shifted(tensor: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -157,7 +157,7 @@ def test_vmap_over_something_else(subject: Subject, world: World) -> None:
 def test_gradient_of_a_vmapped_gather(subject: Subject, world: World, in_dim: int) -> None:
     """The gradient of x after a vmapped gather is that after gathering sample by sample."""
     need_vmap(subject)
-    x = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
+    x = rank_inputs(world, (2, 3), torch.float64)[world.rank].requires_grad_()
     grads = [grad.movedim(in_dim, 0) for grad in cotangents(world, (2, 3), torch.float64)[world.rank]]
     actual = gradient(torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x), x, grads)
     looped = _sample_by_sample(lambda t: entries(subject, world, t), in_dim)(x)

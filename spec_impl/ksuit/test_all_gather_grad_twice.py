@@ -9,7 +9,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gathers.expected import cotangents, entries, held, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.expected import cotangents, entries, need_jvp, need_transforms, need_vmap, rank_inputs
 from conformance.kit.gathers.mistakes import added_up
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.subject import Subject
@@ -45,8 +45,8 @@ def _expect_derivative(world: World, actual: Any, along: torch.Tensor, how: str)
 @ranks(1, 2, 3)
 def test_gradient_of_the_gradient(subject: Subject, world: World) -> None:
     """The gradient of a gradient that went through the gather is that of all ranks' losses."""
-    x = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
-    along = held(world, (2, 3), torch.float64, "along")[world.rank]
+    x = rank_inputs(world, (2, 3), torch.float64)[world.rank].requires_grad_()
+    along = rank_inputs(world, (2, 3), torch.float64, "along")[world.rank]
     loss = _squares(subject, world)(x)
     first = torch.autograd.grad(loss, x, create_graph=True, allow_unused=True)[0] if loss.requires_grad else None
     differentiable = first is not None and first.requires_grad
@@ -63,8 +63,8 @@ def test_tangent_of_the_gradient(subject: Subject, world: World) -> None:
     """torch.func.jvp of torch.func.grad gives the derivative of the gradient along all ranks' tangents."""
     need_transforms(subject)
     need_jvp(subject)
-    x = held(world, (2, 3), torch.float64)[world.rank]
-    along = held(world, (2, 3), torch.float64, "along")[world.rank]
+    x = rank_inputs(world, (2, 3), torch.float64)[world.rank]
+    along = rank_inputs(world, (2, 3), torch.float64, "along")[world.rank]
     slope = torch.func.grad(_squares(subject, world))
     _, tangent = _unless_refused(lambda: torch.func.jvp(slope, (x,), (along.clone(),)))
     _expect_derivative(world, tangent, along, "in forward mode")
@@ -81,7 +81,7 @@ def test_gradients_that_differ_by_sample_on_some_ranks(subject: Subject, world: 
     by_sample = [(rank == chosen) == (mapped == "there alone") for rank in range(world.size)]
     varied, alike = cotangents(world, (samples, 3), torch.float64), cotangents(world, (3,), torch.float64)
     given = [varied[rank] if by_sample[rank] else alike[rank] for rank in range(world.size)]
-    x = held(world, (samples, 3), torch.float64)[world.rank]
+    x = rank_inputs(world, (samples, 3), torch.float64)[world.rank]
 
     def pulled(sample: torch.Tensor, *grads: torch.Tensor) -> Any:
         pull = torch.func.vjp(lambda t: entries(subject, world, t), sample)[1]

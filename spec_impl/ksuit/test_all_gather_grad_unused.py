@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.gathers.expected import cotangents, entries, gradient, held
+from conformance.kit.gathers.expected import cotangents, entries, gradient, rank_inputs
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation import collectives
 from conformance.kit.subject import Subject
@@ -21,7 +21,7 @@ from conformance.kit.world import World
 
 
 def _leaf(world: World) -> torch.Tensor:
-    return held(world, (4,), torch.float64)[world.rank].requires_grad_()
+    return rank_inputs(world, (4,), torch.float64)[world.rank].requires_grad_()
 
 
 def _expect_unused_as_zero(
@@ -133,7 +133,7 @@ def test_a_gather_that_no_rank_uses_changes_nothing(subject: Subject, world: Wor
 @cases(dtype=["float32", "int64"], mode=["plain", "no_grad"])
 def test_no_gradient_wanted_none_required(subject: Subject, world: World, dtype: str, mode: str) -> None:
     """Entries require no gradient if x requires none, or gradients are switched off."""
-    x = held(world, (3,), getattr(torch, dtype))[world.rank]
+    x = rank_inputs(world, (3,), getattr(torch, dtype))[world.rank]
     if mode == "no_grad" and x.is_floating_point():
         x.requires_grad_()
     with torch.set_grad_enabled(mode == "plain"):
@@ -149,7 +149,7 @@ def test_no_gradient_wanted_none_required(subject: Subject, world: World, dtype:
 def test_no_gradient_wanted_no_collective(subject: Subject, world: World) -> None:
     """If x needs no gradient, a backward pass through what was gathered starts no collective."""
     weight = torch.full((3,), 2.0, device=world.device, requires_grad=True)
-    gathered = entries(subject, world, held(world, (3,), torch.float32)[world.rank])
+    gathered = entries(subject, world, rank_inputs(world, (3,), torch.float32)[world.rank])
     total = torch.stack([entry.detach().clone() for entry in gathered]).sum(0)
     loss = torch.stack([(weight * entry).sum() for entry in gathered]).sum()
     with collectives.counted() as calls:

@@ -9,7 +9,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gathers.expected import LAYOUTS, carries, held, same_bits
+from conformance.kit.gathers.expected import INPUT_LAYOUTS, carries, rank_inputs, same_bits
 from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.observation import collectives
@@ -31,7 +31,7 @@ def _expect_joined(world: World, actual: Any, tensors: list[torch.Tensor], what:
 @cases(requires_grad=[True, False])
 def test_tensors_are_joined_in_rank_order(subject: Subject, world: World, requires_grad: bool) -> None:
     """Every rank gets the tensors of all ranks, joined along dimension 0 in rank order."""
-    tensors = held(world, (3, 2), torch.float64)
+    tensors = rank_inputs(world, (3, 2), torch.float64)
     actual = subject(tensors[world.rank].clone().requires_grad_(requires_grad), launch(world))
     _expect_joined(world, actual, tensors)
     expect.equal(actual.requires_grad, requires_grad, f"whether the result on rank {world.rank} requires a gradient")
@@ -42,7 +42,7 @@ def test_tensors_are_joined_in_rank_order(subject: Subject, world: World, requir
 @cases(shape=[(1,), (4,), (0, 3), (2, 0), (3, 3), (2, 1, 3, 1, 2)])
 def test_shapes_are_joined_along_the_first_dimension(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Dimension 0 grows by the number of ranks, whatever the other dimensions, empty ones included."""
-    tensors = held(world, shape, torch.float32)
+    tensors = rank_inputs(world, shape, torch.float32)
     _expect_joined(world, subject(tensors[world.rank].clone().requires_grad_(), launch(world)), tensors)
 
 
@@ -53,7 +53,7 @@ def test_dtypes_are_kept(subject: Subject, world: World, dtype: str) -> None:
     """The result has the dtype of the tensor, for dtypes that the backend carries."""
     kind = getattr(torch, dtype)
     carries(world, kind)
-    tensors = held(world, (2, 3), kind)
+    tensors = rank_inputs(world, (2, 3), kind)
     _expect_joined(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
 
 
@@ -62,7 +62,7 @@ def test_dtypes_are_kept(subject: Subject, world: World, dtype: str) -> None:
 @cases(first=["first", "last"])
 def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, first: str) -> None:
     """Rows are in rank order, whichever rank calls first or last."""
-    tensors = held(world, (2, 2), torch.float32)
+    tensors = rank_inputs(world, (2, 2), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
     actual = subject(tensors[world.rank].clone(), launch(world))
@@ -83,7 +83,7 @@ def test_special_values_keep_their_bits(subject: Subject, world: World) -> None:
 @cases(layout=["transposed", "sliced columns", "expanded rows", "permuted"], who=["all", "one"])
 def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str, who: str) -> None:
     """A non-contiguous tensor, on all ranks or on the last one, is joined correctly, or every rank raises an error."""
-    tensors = [LAYOUTS[layout](base) for base in held(world, (4, 6), torch.float32)]
+    tensors = [INPUT_LAYOUTS[layout](base) for base in rank_inputs(world, (4, 6), torch.float32)]
     strided = who == "all" or world.rank == world.size - 1
     mine = tensors[world.rank] if strided else tensors[world.rank].contiguous()
     try:
@@ -100,7 +100,7 @@ def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str,
 def test_one_rank_needs_no_process_group(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """With args.world_size 1 the values come back if there is no process group at all."""
     need(gets_args(subject, world), NOT_HANDED)
-    tensor = held(world, shape, torch.float64)[0].requires_grad_()
+    tensor = rank_inputs(world, shape, torch.float64)[0].requires_grad_()
     with collectives.counted() as calls:
         actual = subject(tensor, Launch(1, 0))
     expect.equal(calls, [], "collectives that one rank starts")
@@ -111,8 +111,8 @@ def test_one_rank_needs_no_process_group(subject: Subject, world: World, shape: 
 @ranks(1, group=False)
 def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> None:
     """With args.world_size 1 the incoming gradient is the tensor's, and no collective is needed for it."""
-    tensor = held(world, (2, 3), torch.float64)[0].requires_grad_()
-    grad = held(world, (2, 3), torch.float64, "gradient")[0]
+    tensor = rank_inputs(world, (2, 3), torch.float64)[0].requires_grad_()
+    grad = rank_inputs(world, (2, 3), torch.float64, "gradient")[0]
     try:
         actual = subject(tensor, Launch(1, 0))
     except Exception as error:
@@ -129,7 +129,7 @@ def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> Non
 def test_world_size_is_that_of_args(subject: Subject, world: World) -> None:
     """With args.world_size 1 the tensor's own values come back without a collective, process group or not."""
     need(gets_args(subject, world), NOT_HANDED)
-    tensor = held(world, (2, 3), torch.float64)[world.rank]
+    tensor = rank_inputs(world, (2, 3), torch.float64)[world.rank]
     with collectives.counted() as calls:
         actual = subject(tensor.clone(), Launch(1, 0))
     expect.equal(calls, [], f"collectives on rank {world.rank} with args.world_size 1")
@@ -141,7 +141,7 @@ def test_world_size_is_that_of_args(subject: Subject, world: World) -> None:
 @cases(requires_grad=[True, False])
 def test_result_shares_no_memory(subject: Subject, world: World, requires_grad: bool) -> None:
     """The result has memory of its own: neither the tensor's nor that of an earlier result."""
-    tensor = held(world, (2, 3), torch.float64)[world.rank].requires_grad_(requires_grad)
+    tensor = rank_inputs(world, (2, 3), torch.float64)[world.rank].requires_grad_(requires_grad)
     memory = {"the tensor": address(tensor)}
     results = [subject(tensor, launch(world)) for _ in range(2)]
     for name, result in zip(("the result", "the result of a second call"), results, strict=True):
@@ -155,7 +155,7 @@ def test_result_shares_no_memory(subject: Subject, world: World, requires_grad: 
 @ranks(1, 2, 3)
 def test_args_get_no_gradient(subject: Subject, world: World) -> None:
     """Backward returns None for args, at any position among the inputs, and autograd accepts it."""
-    tensor, args = held(world, (2, 3), torch.float64)[world.rank].requires_grad_(), launch(world)
+    tensor, args = rank_inputs(world, (2, 3), torch.float64)[world.rank].requires_grad_(), launch(world)
     refusal = ""
     with witnessing(*function_classes(subject, lambda: subject(tensor, args))) as witness:
         joined = subject(tensor, args)

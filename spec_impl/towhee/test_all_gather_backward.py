@@ -7,13 +7,13 @@ import torch
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.gathers.expected import (
-    LAYOUTS,
+    INPUT_LAYOUTS,
     central_differences,
     cotangents,
     exact_to,
     expect_nothing_more_kept,
     gradient,
-    held,
+    rank_inputs,
 )
 from conformance.kit.gathers.mistakes import Table, slice_mistakes
 from conformance.kit.marks import cases, clause, ranks
@@ -25,7 +25,7 @@ from spec_impl.towhee.spec import launch
 
 
 def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:
-    return held(world, shape, dtype, *key)[world.rank].requires_grad_()
+    return rank_inputs(world, shape, dtype, *key)[world.rank].requires_grad_()
 
 
 def _expect_slice(world: World, actual: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
@@ -79,7 +79,9 @@ def test_gradient_is_that_of_this_rank_s_own_loss(subject: Subject, world: World
 def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
     """Rows of an incoming gradient that is transposed, sliced or expanded are the rows that it reads."""
     base = torch.cat(cotangents(world, (4, 6), torch.float64)[world.rank])
-    whole = LAYOUTS[layout](base) if layout != "expanded from one element" else base[0, 0].expand(2 * world.size, 3)
+    whole = (
+        INPUT_LAYOUTS[layout](base) if layout != "expanded from one element" else base[0, 0].expand(2 * world.size, 3)
+    )
     rows = whole.shape[0] - whole.shape[0] % world.size
     parts = list(whole[:rows].chunk(world.size))
     x = _leaf(world, tuple(parts[0].shape))

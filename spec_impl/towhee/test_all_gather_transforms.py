@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable
-from conformance.kit.gathers.expected import cotangents, gradient, held, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.expected import cotangents, gradient, need_jvp, need_transforms, need_vmap, rank_inputs
 from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.subject import Subject
@@ -41,7 +41,7 @@ def _expect_tangent(world: World, actual: torch.Tensor | None, tangents: list[to
 def test_tangents_are_joined(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """In forward mode the result's tangent is the tangents of all ranks, joined in rank order."""
     need_jvp(subject)
-    tensors, tangents = held(world, shape, torch.float64), held(world, shape, torch.float64, "tangent")
+    tensors, tangents = rank_inputs(world, shape, torch.float64), rank_inputs(world, shape, torch.float64, "tangent")
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(tensors[world.rank].clone(), tangents[world.rank].clone())
         tangent = forward_ad.unpack_dual(_gather(subject, world)(dual)).tangent
@@ -55,7 +55,10 @@ def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, movin
     """A tangent on one rank only is in that rank's rows on every rank, and in no other rows."""
     need_jvp(subject)
     mover = 0 if moving == "first" else world.size - 1
-    x, given = held(world, (2, 2), torch.float64)[world.rank], held(world, (2, 2), torch.float64, "tangent")
+    x, given = (
+        rank_inputs(world, (2, 2), torch.float64)[world.rank],
+        rank_inputs(world, (2, 2), torch.float64, "tangent"),
+    )
     tangents = [t if s == mover else torch.zeros_like(t) for s, t in enumerate(given)]
     with forward_ad.dual_level():
         result = _gather(subject, world)(forward_ad.make_dual(x, tangents[world.rank].clone()))
@@ -69,7 +72,7 @@ def test_tangents_are_joined_under_func_jvp(subject: Subject, world: World) -> N
     """torch.func.jvp gives the result with the tangents of all ranks."""
     need_jvp(subject)
     need_transforms(subject)
-    tensors, tangents = held(world, (2, 3), torch.float64), held(world, (2, 3), torch.float64, "tangent")
+    tensors, tangents = rank_inputs(world, (2, 3), torch.float64), rank_inputs(world, (2, 3), torch.float64, "tangent")
     slope = torch.func.jvp(_gather(subject, world), (tensors[world.rank].clone(),), (tangents[world.rank].clone(),))[1]
     _expect_tangent(world, slope, tangents, " under torch.func.jvp")
 
@@ -91,7 +94,7 @@ def _expect_batch(world: World, actual: Any, expected: torch.Tensor, how: str) -
 def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) -> None:
     """torch.vmap over any dimension equals joining sample by sample."""
     need_vmap(subject)
-    x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
+    x, gather = rank_inputs(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
     actual = torch.vmap(gather, in_dims=in_dim)(x)
     _expect_batch(world, actual, _sample_by_sample(gather, in_dim)(x), f"in_dims={in_dim}")
 
@@ -102,7 +105,7 @@ def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) ->
 def test_vmap_over_vectors(subject: Subject, world: World, samples: int) -> None:
     """torch.vmap over the rows of a matrix joins vectors, for one sample or several."""
     need_vmap(subject)
-    x, gather = held(world, (samples, 2), torch.float64)[world.rank], _gather(subject, world)
+    x, gather = rank_inputs(world, (samples, 2), torch.float64)[world.rank], _gather(subject, world)
     _expect_batch(world, torch.vmap(gather)(x), _sample_by_sample(gather, 0)(x), f"{samples} samples that are vectors")
 
 
@@ -112,7 +115,7 @@ def test_vmap_over_vectors(subject: Subject, world: World, samples: int) -> None
 def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None:
     """With one rank, which joins nothing, 0-d samples that are accepted are returned with their values."""
     need_vmap(subject)
-    x, gather = held(world, (samples,), torch.float64)[world.rank], _gather(subject, world)
+    x, gather = rank_inputs(world, (samples,), torch.float64)[world.rank], _gather(subject, world)
     try:
         expected = _sample_by_sample(gather, 0)(x)
     except Exception as error:
@@ -127,7 +130,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     """Two vmaps, one inside the other, give what joining sample by sample gives."""
     need_vmap(subject)
     outer, inner = in_dims
-    x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
+    x, gather = rank_inputs(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
     actual = torch.vmap(torch.vmap(gather, in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(gather, inner), outer)(x)
     _expect_batch(world, actual, expected, f"one inside the other, in_dims={outer} and {inner}")
@@ -138,7 +141,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
 def test_vmap_over_something_else(subject: Subject, world: World) -> None:
     """If the tensor is the same for all samples, so is the result."""
     need_vmap(subject)
-    x, gather = held(world, (3,), torch.float64)[world.rank], _gather(subject, world)
+    x, gather = rank_inputs(world, (3,), torch.float64)[world.rank], _gather(subject, world)
     shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)
     actual = torch.vmap(lambda tensor, shift: gather(tensor) + shift, in_dims=(None, 0))(x, shifts)
     _expect_batch(world, actual, gather(x) + shifts[:, None], "in_dims=None, plus a shift")
@@ -150,7 +153,7 @@ def test_vmap_over_something_else(subject: Subject, world: World) -> None:
 def test_gradient_of_a_vmapped_gather(subject: Subject, world: World, in_dim: int) -> None:
     """The gradient after a vmapped gather is that after joining sample by sample."""
     need_vmap(subject)
-    x, gather = held(world, (2, 3, 2), torch.float64)[world.rank].requires_grad_(), _gather(subject, world)
+    x, gather = rank_inputs(world, (2, 3, 2), torch.float64)[world.rank].requires_grad_(), _gather(subject, world)
     vmapped, looped = torch.vmap(gather, in_dims=in_dim)(x), _sample_by_sample(gather, in_dim)(x)
     grad = cotangents(world, tuple(looped.shape), torch.float64)[world.rank][0]
     actual, expected = gradient(vmapped, x, grad.clone()), gradient(looped, x, grad.clone())

@@ -62,11 +62,11 @@ def test_a_change_of_device_or_stream_is_seen():
 
     before = isolation.snapshot()
     torch.accelerator.set_device_index(1)
-    assert isolation.differences(before, isolation.snapshot()) == ["current device or stream"]
+    assert isolation.changed_facts(before, isolation.snapshot()) == ["current device or stream"]
     torch.accelerator.set_device_index(0)
-    assert isolation.differences(before, isolation.snapshot()) == []
+    assert isolation.changed_facts(before, isolation.snapshot()) == []
     with torch.Stream("emulated"):
-        assert isolation.differences(before, isolation.snapshot()) == ["current device or stream"]
+        assert isolation.changed_facts(before, isolation.snapshot()) == ["current device or stream"]
 
 
 @on_device

@@ -18,7 +18,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 #: Ways to lay out in memory what a matrix says, or a part of it.
-LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+INPUT_LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transposed": lambda base: base.t(),
     "sliced columns": lambda base: base[:, ::2],
     "sliced rows": lambda base: base[1::2],
@@ -30,9 +30,14 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "diagonal": lambda base: base.diagonal(),
 }
 #: How far an element is moved for a difference.
-STEP = 1e-4
+_STEP = 1e-4
 #: How backends refuse a dtype: NCCL and those like it, Gloo, and PyTorch for all of them.
-REFUSED = ("data type is not supported", "Invalid scalar type", "Unsupported data type", "Unconvertible NCCL type")
+DTYPE_REFUSED = (
+    "data type is not supported",
+    "Invalid scalar type",
+    "Unsupported data type",
+    "Unconvertible NCCL type",
+)
 
 
 def carries(world: World, dtype: torch.dtype) -> None:
@@ -44,7 +49,7 @@ def carries(world: World, dtype: torch.dtype) -> None:
         dist.all_gather([torch.empty_like(one) for _ in range(world.size)], one)
         dist.all_reduce(one)
     except (RuntimeError, TypeError) as error:
-        if not any(words in str(error) for words in REFUSED):
+        if not any(words in str(error) for words in DTYPE_REFUSED):
             raise  # a backend that fails is no reason to let anything pass
         name = str(dtype).removeprefix("torch.")
         raise NotApplicable(f"the backend {world.backend} carries no {name}: {error}") from error
@@ -57,7 +62,7 @@ def samples(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield "vector", (random((4,), 200 + rank),)
 
 
-def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
+def rank_inputs(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
     """Return the input of every rank; no two ranks have the same."""
     return [world.tensor(rank, shape, dtype, "x", *key) for rank in range(world.size)]
 
@@ -176,14 +181,14 @@ def central_differences(world: World, loss: Callable[[torch.Tensor], torch.Tenso
     losses = [float(loss(moved).detach()) for moved in _moved(world, x)]
     shape = (world.size, world.size, x.numel(), 2)
     seen = torch.tensor(world.exchange(losses), dtype=torch.float64).reshape(shape)
-    slopes = central(seen[..., 0], seen[..., 1], STEP)
+    slopes = central(seen[..., 0], seen[..., 1], _STEP)
     return [[slopes[s, r].reshape(x.shape).to(x.device) for r in range(world.size)] for s in range(world.size)]
 
 
 def _moved(world: World, x: torch.Tensor) -> Iterator[torch.Tensor]:
     for rank in range(world.size):
         for element in range(x.numel()):
-            for change in (STEP, -STEP):
+            for change in (_STEP, -_STEP):
                 yield shifted(x, element, change if rank == world.rank else 0.0)
 
 

@@ -53,7 +53,7 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
 @contextmanager
 def _as_forward_drew(holders: tuple[Any, ...]) -> Iterator[None]:
     """Repeat forward's random numbers within the block; after it, continue with those of backward."""
-    with seeds.restored():
+    with seeds.generators_restored():
         seeds.seed(FORWARD_SEED, holders)
         yield
 

@@ -17,7 +17,7 @@ from conformance.kit.observation.compiled import BACKEND, compiling
 from conformance.kit.world import World
 
 #: Called with a world and with what compiles a function, or leaves it as it is.
-Call = Callable[[World, Callable[..., Any]], torch.Tensor]
+EngineCall = Callable[[World, Callable[..., Any]], torch.Tensor]
 NUMBERS = (1.0, 2.0, 3.0)
 
 
@@ -132,7 +132,7 @@ def _tripled_and_dropped(x: torch.Tensor) -> Any:
     return inside
 
 
-def _gradient(call: Callable[..., Any], before: Callable[..., Any] = lambda x: x) -> Call:
+def _gradient(call: Callable[..., Any], before: Callable[..., Any] = lambda x: x) -> EngineCall:
     def run(world: World, compile: Callable[..., Any]) -> torch.Tensor:
         x = leaf(world, *NUMBERS)
         return torch.autograd.grad(compile(call)(before(x)).sum(), x)[0]
@@ -151,11 +151,11 @@ def _second_around(world: World, compile: Callable[..., Any]) -> torch.Tensor:
     return _second(x, compile(_cube)(x))
 
 
-def _inside(call: Callable[[torch.Tensor], Any], leaves: bool = False) -> Call:
+def _inside(call: Callable[[torch.Tensor], Any], leaves: bool = False) -> EngineCall:
     return lambda world, compile: compile(call)((leaf if leaves else tensor)(world, *NUMBERS))
 
 
-def _around(transform: Callable[[Callable[..., Any], torch.Tensor], Any], call: Callable[..., Any]) -> Call:
+def _around(transform: Callable[[Callable[..., Any], torch.Tensor], Any], call: Callable[..., Any]) -> EngineCall:
     return lambda world, compile: transform(compile(call), tensor(world, *NUMBERS))
 
 
@@ -185,7 +185,7 @@ def _dual(call: Callable[..., Any], x: torch.Tensor) -> Any:
 
 
 #: What a compiled call gives by the methods of its Functions; nothing of it may raise.
-METHODS: dict[str, Call] = {
+METHOD_CALLS: dict[str, EngineCall] = {
     "result": _inside(_double),
     "gradient": _gradient(_double),
     "gradient of a class with an unused jvp": _gradient(_with_rules),
@@ -195,7 +195,7 @@ METHODS: dict[str, Call] = {
     "gradient in place of a tensor from outside": _gradient(_tripled, lambda x: 1 * x),
 }
 #: What differentiates more than once, or transforms; what is not supported raises.
-TRANSFORMS: dict[str, Call] = {
+TRANSFORM_CALLS: dict[str, EngineCall] = {
     "second derivative around": _second_around,
     "second derivative inside": _inside(lambda x: _second(x, _cube(x)), leaves=True),
     "torch.func.grad around": _around(_grad, _double),
@@ -228,19 +228,19 @@ KNOWN = {
 }
 
 
-def eager(world: World, call: str) -> torch.Tensor:
-    """Return what a call of :data:`METHODS` or :data:`TRANSFORMS` gives in eager mode."""
-    return (METHODS | TRANSFORMS)[call](world, lambda function: function)
+def eager_result(world: World, call: str) -> torch.Tensor:
+    """Return what a call of :data:`METHOD_CALLS` or :data:`TRANSFORM_CALLS` gives in eager mode."""
+    return (METHOD_CALLS | TRANSFORM_CALLS)[call](world, lambda function: function)
 
 
-def compiled(world: World, call: str, backend: str) -> torch.Tensor:
+def compiled_result(world: World, call: str, backend: str) -> torch.Tensor:
     """Return what it gives compiled by a backend.
 
     Raises:
         NotApplicable: the compiler is switched off.
     """
     with compiling():
-        return (METHODS | TRANSFORMS)[call](world, lambda function: torch.compile(function, backend=backend))
+        return (METHOD_CALLS | TRANSFORM_CALLS)[call](world, lambda function: torch.compile(function, backend=backend))
 
 
 def excused(call: str) -> str:
@@ -254,4 +254,4 @@ def excused(call: str) -> str:
 
 def is_wrong(world: World, call: str, backend: str = BACKEND) -> bool:
     """Whether a call gives another number when it is compiled than in eager mode."""
-    return not torch.equal(compiled(world, call, backend), eager(world, call))
+    return not torch.equal(compiled_result(world, call, backend), eager_result(world, call))

@@ -16,7 +16,7 @@ from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Backward, Call, Jvp, Step, Witness
+from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Backward, Jvp, ObservedCall, Step, Witness
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.variations.sizes import LONGER, resized
@@ -28,7 +28,7 @@ Pairs = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 
 @dataclass(frozen=True)
-class Look:
+class WitnessedCall:
     """One sample's call: the witness's record, and the exception that ended it, if any."""
 
     sample: SampleCall
@@ -41,7 +41,7 @@ class Look:
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def look_at(subject: Subject, world: World, everything: bool = False, derived: bool = False) -> list[Look]:
+def look_at(subject: Subject, world: World, everything: bool = False, derived: bool = False) -> list[WitnessedCall]:
     """Call every sample forward and backward under the witness; an exception in backward does not end it.
 
     A world calls them once, however many tests look at what was seen.
@@ -73,7 +73,7 @@ def look_at(subject: Subject, world: World, everything: bool = False, derived: b
     return looks
 
 
-def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[Look]:
+def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[WitnessedCall]:
     """Call every sample in forward mode under the witness; an exception there does not end it.
 
     Args:
@@ -96,7 +96,7 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     return looks
 
 
-def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[WitnessedCall]:
     return [_look(functions, sample, None, dual=True, lenient=True) for sample in samples]
 
 
@@ -113,7 +113,9 @@ def _has_jvp(function: type) -> bool:
     return getattr(function, "jvp", None) is not torch.autograd.Function.jvp
 
 
-def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+def _otherwise(
+    subject: Subject, world: World, functions: tuple[type, ...], samples: list[SampleCall]
+) -> list[WitnessedCall]:
     looks = [_look(functions, sample, None, needed=()) for sample in samples]
     if any(map(_has_jvp, functions)):
         looks += _duals(functions, samples)
@@ -122,7 +124,7 @@ def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samp
     return looks
 
 
-def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[WitnessedCall]:
     samples = _derived_from(samples, world)
     return [_look(functions, sample, lambda run: _backward(run, world), lenient=True) for sample in samples]
 
@@ -135,25 +137,25 @@ def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
     return [*(replace(sample, label=label) for sample, label in converted if sample is not None), *filter(None, longer)]
 
 
-def steps(looks: list[Look], method: str) -> list[tuple[str, Call, Step]]:
+def steps(looks: list[WitnessedCall], method: str) -> list[tuple[str, ObservedCall, Step]]:
     """Return every recorded call of one method of ctx, with a name for messages."""
     return [(name, call, step) for name, call in named_calls(looks) for step in call.of(method)]
 
 
-def looks_with(method: str, subject: Subject, world: World) -> list[Look]:
+def looks_with(method: str, subject: Subject, world: World) -> list[WitnessedCall]:
     """Look at everything; not applicable unless a method of ctx is called."""
     looks = look_at(subject, world, everything=True)
     need(steps(looks, method), f"{method} is not called")
     return looks
 
 
-def named_calls(looks: list[Look], method: str = "") -> list[tuple[str, Call]]:
+def named_calls(looks: list[WitnessedCall], method: str = "") -> list[tuple[str, ObservedCall]]:
     """Return every recorded call of a Function, with its name, or a method's such as ``.jvp``, for messages."""
     pairs = [(look.sample.label, call) for look in looks for call in look.witness.calls]
     return [(f"{call.function.__name__}{method}, {label}", call) for label, call in pairs]
 
 
-def backwards(looks: list[Look]) -> list[tuple[str, Call, Backward]]:
+def backwards(looks: list[WitnessedCall]) -> list[tuple[str, ObservedCall, Backward]]:
     """Return every recorded backward, with a name for messages and its call.
 
     Raises:
@@ -164,7 +166,7 @@ def backwards(looks: list[Look]) -> list[tuple[str, Call, Backward]]:
     return found
 
 
-def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
+def jvps(looks: list[WitnessedCall]) -> list[tuple[str, ObservedCall, Jvp]]:
     """Return every recorded jvp, with a name for messages and its call.
 
     Raises:
@@ -175,7 +177,7 @@ def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
     return found
 
 
-def expect_once(looks: list[Look], method: str) -> None:
+def expect_once(looks: list[WitnessedCall], method: str) -> None:
     """Assert that each call of a Function calls a method of ctx at most once before backward."""
     for name, call in named_calls(looks):
         early = [step.phase for step in call.of(method) if step.phase in EARLY]
@@ -183,7 +185,7 @@ def expect_once(looks: list[Look], method: str) -> None:
         expect.that(len(early) <= 1, f"calls of {method} in one call of {name}", told, "at most 1", LAST_COUNTS)
 
 
-def expect_early(looks: list[Look], method: str) -> None:
+def expect_early(looks: list[WitnessedCall], method: str) -> None:
     """Assert that only forward or setup_context calls a method of ctx."""
     for name, _, step in steps(looks, method):
         is_early, where = step.phase in EARLY, f"where {method} is called, {name}"
@@ -210,7 +212,7 @@ def _look(
     needed: tuple[int, ...] | None = None,
     dual: bool = False,
     lenient: bool = False,
-) -> Look:
+) -> WitnessedCall:
     """Call a sample under the witness and differentiate it; a lenient look keeps no exception."""
     with witnessing(*functions) as witness:
         try:
@@ -219,8 +221,8 @@ def _look(
                 call.kept = tuple(tensors_on(call.context, foreign=call.inputs))
             pairs = after(run) if after else ()
         except Exception as error:
-            return Look(sample, witness, error=None if lenient else error)
-    return Look(sample, witness, pairs)
+            return WitnessedCall(sample, witness, error=None if lenient else error)
+    return WitnessedCall(sample, witness, pairs)
 
 
 def _backward(run: Run, world: World) -> Pairs:

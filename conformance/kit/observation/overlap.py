@@ -16,16 +16,16 @@ from conformance.core.disagreement import METHODS
 from conformance.kit.calls import SampleCall
 from conformance.kit.modes import OperationMode, carry_out, written_to
 from conformance.kit.observation.collectives import NAMESPACES, EndedAtOnceMode
-from conformance.kit.observation.looks import Look
-from conformance.kit.observation.witness import Call
+from conformance.kit.observation.looks import WitnessedCall
+from conformance.kit.observation.witness import ObservedCall
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.tensors import overlap
 from conformance.kit.world import World
 
 
 def calls_without_overlap(
-    looks: Sequence[Look], action: Callable[[SampleCall], object], world: World
-) -> Iterator[Call]:
+    looks: Sequence[WitnessedCall], action: Callable[[SampleCall], object], world: World
+) -> Iterator[ObservedCall]:
     """Observe each sample's calls if every collective ends before the call that starts it returns.
 
     Args:

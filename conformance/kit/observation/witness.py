@@ -16,7 +16,7 @@ from conformance.kit.parameters import ParameterMismatch, parameter_mismatch
 from conformance.kit.tensors import many, same_values
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
-METHODS = {
+CTX_METHODS = {
     "to_save": "save_for_backward",
     "saved_for_forward": "save_for_forward",
     "dirty_tensors": "mark_dirty",
@@ -63,7 +63,7 @@ MISSING = "no value at all"
 
 
 @dataclass
-class Call:
+class ObservedCall:
     """One call of a Function: its ctx and what happened to it."""
 
     function: type
@@ -92,19 +92,19 @@ class Call:
 
 
 class Witness:
-    """The record: one :class:`Call` for each ctx, in order of appearance."""
+    """The record: one :class:`ObservedCall` for each ctx, in order of appearance."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[ObservedCall] = []
         self._phases: list[tuple[str, Any]] = []
         self._waiting: list[tuple[tuple[int, ...], list[torch.Tensor | None]]] = []
 
-    def call(self, context: Any) -> Call:
+    def call(self, context: Any) -> ObservedCall:
         """The call that a ctx belongs to."""
         for call in reversed(self.calls):
             if call.context is context:
                 return call
-        self.calls.append(Call(type(context)._forward_cls, context))
+        self.calls.append(ObservedCall(type(context)._forward_cls, context))
         return self.calls[-1]
 
     def returned_for(self, given: Any) -> list[Any]:
@@ -119,10 +119,10 @@ class Witness:
 
     def note(self, context: Any, attribute: str, value: Any) -> None:
         """Record that an attribute of ctx was set."""
-        if attribute in METHODS:
+        if attribute in CTX_METHODS:
             # The innermost phase of this very ctx: a forward may apply another Function inside.
             phase = next((name for name, whose in reversed(self._phases) if whose is context), "outside")
-            self.call(context).steps.append(Step(METHODS[attribute], value, phase))
+            self.call(context).steps.append(Step(CTX_METHODS[attribute], value, phase))
 
     @contextmanager
     def _phase(self, name: str, context: Any) -> Iterator[None]:

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from conformance.kit import seeds
-from conformance.kit.process.patches import LIBRARY, SUITE, TORCH, Names, held_modules
+from conformance.kit.process.patches import LIBRARY, PROTECTED, SUITE, Names, held_modules
 
 #: What torch's compiler adds to the environment when it is first imported.
 CACHE = b"TORCHINDUCTOR_CACHE_DIR"
@@ -209,7 +209,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "running threads": _running_threads,
     "child processes": _children,
     "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _behind(1), _behind(2)],
-    "names of torch": lambda: Names(TORCH),
+    "names of torch": lambda: Names(PROTECTED),
     "names of Python's library": lambda: Names(LIBRARY),
     "names of the suite": lambda: Names(SUITE),
     "imported modules": held_modules,
@@ -240,10 +240,10 @@ def _read(reading: Callable[[], Any]) -> Any:
         return f"cannot be read: {type(error).__name__}"
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def changed_facts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Name the facts that changed.
 
-    >>> differences({"grad mode": True}, {"grad mode": False})
+    >>> changed_facts({"grad mode": True}, {"grad mode": False})
     ['grad mode']
     """
     return [name for name in before if _differs(before[name], after[name])]
@@ -263,7 +263,7 @@ def _differs(before: Any, after: Any) -> bool:
     return bool(before != after)
 
 
-def settle() -> None:
+def stop_timer_and_flush() -> None:
     """Stop a timer that would end the process, and flush the subject's output if its streams still work."""
     faulthandler.cancel_dump_traceback_later()
     for stream in (sys.stdout, sys.stderr):

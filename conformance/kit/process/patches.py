@@ -36,7 +36,7 @@ from conformance.core import joining, outcomes
 from conformance.kit import attempt, deviations, expect, frames, seeds, world
 
 #: What a Function has no business changing. Patched names are seen by the identity of what they hold.
-TORCH = (
+PROTECTED = (
     builtins,
     os,
     torch,

@@ -160,7 +160,7 @@ def restored() -> Iterator[None]:
     """
     before = {name: _read(name) for name in PUT_BACK}
     try:
-        with seeds.restored():
+        with seeds.generators_restored():
             yield
     finally:
         for name, value in before.items():

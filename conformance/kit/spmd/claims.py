@@ -9,11 +9,12 @@ import torch
 
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
+from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, declares
-from conformance.kit.spmd.keeps import Finding, find
+from conformance.kit.spmd.keeps import SignatureJudgement, find
 from conformance.kit.spmd.observation import Observation, differs, observe
-from conformance.kit.spmd.owed import Run
+from conformance.kit.spmd.owed import GroupCall
 from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.subject import Subject
 from conformance.kit.typed_samples import claimed
@@ -21,9 +22,7 @@ from conformance.kit.typed_values import Ranks, argument, reshared, tangent
 from conformance.kit.world import World
 
 #: Up to how many tensors all signatures are tried, and up to how many kept signatures are an answer.
-FEW = 3
-#: Precisions that a Function called in double precision may use internally.
-SINGLE = float(torch.finfo(torch.float32).eps)
+_FEW = 3
 #: Types of arguments and results that say little: whatever ranks that hold the same compute, as a maximum of them.
 LITTLE = [({Type.R}, {Type.P}), ({Type.R}, {Type.R}), ({Type.I}, {Type.I})]
 
@@ -42,7 +41,7 @@ class Claim:
 
     call: TensorCall
     signature: Signature | None
-    found: tuple[Finding, ...]
+    found: tuple[SignatureJudgement, ...]
     look: Observation | None
     results: int
 
@@ -118,10 +117,10 @@ def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[Ten
 
 
 def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
-    return list(call.in_group(world_group())(held(call, world)))
+    return list(call.in_group(world_group())(arguments_held(call, world)))
 
 
-def held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:
+def arguments_held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:
     """Return this rank's tensors for a call, by a signature; all of type V if there is none."""
     samples = all_ranks(world).agreed(call.samples())
     return by_types(samples, signature, world.rank)
@@ -142,11 +141,11 @@ def _claim(call: TensorCall, world: World) -> Claim:
     need(any(everyones), "it returns no tensor; see Collective.forward.types")
     need(len(set(everyones)) == 1, "ranks get different numbers of tensors from it; see Collective.forward.types")
     signature = claimed(call.subject.types, len(samples), results)
-    found: tuple[Finding, ...] = ()
+    found: tuple[SignatureJudgement, ...] = ()
     if signature is None and declares(call.subject.function) and world.size > 1:
         signature = _hooked(call, world, results)
     elif signature is None:
-        if len(samples) + results > FEW:
+        if len(samples) + results > _FEW:
             raise Skipped(
                 f"it has {len(samples) + results} tensors, too many to try all signatures: give its types, "
                 'such as --types "V, R -> V"'
@@ -163,7 +162,7 @@ def _hooked(call: TensorCall, world: World, results: int) -> Signature:
     """What the class declares for spmd_types: of several signatures, one that it does not keep, or the strongest."""
     ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
-    if len(samples) > FEW:
+    if len(samples) > _FEW:
         raise Skipped(f"it has {len(samples)} tensor arguments, too many to ask spmd_types for all types of them")
     exact = call.as_called(by_types(samples, None, world.rank))
     taken, refusal = declared(lambda tensors: call.called(tensors, world_group()), exact, world_group())
@@ -177,12 +176,12 @@ def _hooked(call: TensorCall, world: World, results: int) -> Signature:
 
 def kept_of(
     ranks: Ranks,
-    run: Run,
+    run: GroupCall,
     samples: Sequence[torch.Tensor],
     results: int,
     precision: float,
     signatures: Sequence[Signature] | None = None,
-) -> list[Finding]:
+) -> list[SignatureJudgement]:
     """Find for each signature (all if None) whether it is kept, allowing single precision inside."""
     fine = find(ranks, run, samples, results, signatures, precision)
     if any(finding.kept for finding in fine) or precision >= SINGLE:
@@ -190,10 +189,10 @@ def kept_of(
     return find(ranks, run, samples, results, signatures, SINGLE)
 
 
-def instead(claim: Claim, world: World) -> str:
+def signatures_kept(claim: Claim, world: World) -> str:
     """Name the signatures that are kept instead of the claimed one; empty if they are many. Every rank calls this."""
     samples = all_ranks(world).agreed(claim.call.samples())
-    if len(samples) + claim.results > FEW:
+    if len(samples) + claim.results > _FEW:
         return ""
     found = kept_of(all_ranks(world), claim.call.in_group(world_group()), samples, claim.results, claim.call.precision)
     kept = [finding.signature for finding in found if finding.kept]
@@ -204,7 +203,7 @@ def instead(claim: Claim, world: World) -> str:
     fixed = [(at, kind) for at, kind in enumerate(signature_of(claim).arguments) if at not in moved]
     telling = [one for one in kept if all(one.arguments[at] is kind for at, kind in fixed)]
     best = [one for one in strongest(telling) if ({one.arguments[at] for at in moved}, set(one.results)) not in LITTLE]
-    if len(best) > FEW:
+    if len(best) > _FEW:
         return ""  # numbers too coarse to tell them apart
     return f"it keeps {' and '.join(map(str, best))} instead" if best else ""
 

@@ -12,7 +12,7 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit.deviations import Skipped
-from conformance.kit.spmd.owed import Run
+from conformance.kit.spmd.owed import GroupCall
 
 #: Where spmd_types keeps the classes that were registered: with rules of their own, or as working element by element.
 REGISTRIES = (
@@ -27,7 +27,7 @@ def declares(function: Any) -> bool:
     return callable(getattr(function, "spmd_typecheck", None)) or any(function in classes for classes in registered)
 
 
-def declared(run: Run, tensors: Sequence[torch.Tensor], group: Any) -> tuple[list[Signature], str]:
+def declared(run: GroupCall, tensors: Sequence[torch.Tensor], group: Any) -> tuple[list[Signature], str]:
     """Call a Function with tensors of all types, and read the types of its results if the hook accepts them.
 
     The hook is a rule, not a signature: it may accept many, or none; then the first line of its refusal says why.

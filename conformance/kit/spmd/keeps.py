@@ -9,13 +9,13 @@ import torch
 
 from conformance.core.signatures import Signature, Type, candidates
 from conformance.kit.spmd.observation import Observation, differs, observe
-from conformance.kit.spmd.owed import DOUBLE, Run
+from conformance.kit.spmd.owed import DOUBLE, GroupCall
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.typed_values import Ranks
 
 
 @dataclass(frozen=True)
-class Finding:
+class SignatureJudgement:
     """Whether one signature is kept; if not, ``why`` describes the error in one sentence."""
 
     signature: Signature
@@ -32,12 +32,12 @@ class Finding:
 
 def find(
     ranks: Ranks,
-    run: Run,
+    run: GroupCall,
     samples: Sequence[torch.Tensor],
     results: int,
     signatures: Iterable[Signature] | None = None,
     precision: float = DOUBLE,
-) -> list[Finding]:
+) -> list[SignatureJudgement]:
     """Observe the ranks as often as the signatures need, and judge each signature. All ranks get the same result.
 
     A group of one rank keeps every signature whose gradient is right: the types differ from two ranks on.
@@ -54,32 +54,34 @@ def find(
     looks = sorted({differs(signature) for signature in asked})
     agreed = ranks.agreed(samples)
     seen = {look: observe(ranks, run, agreed, look, precision) for look in looks}
-    found = [judge(signature, seen) for signature in asked]
+    found = [judge_signature(signature, seen) for signature in asked]
     return found if signatures is not None else [_if_summed(one, seen[differs(one.signature)]) for one in found]
 
 
-def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) -> Finding:
+def judge_signature(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) -> SignatureJudgement:
     """Judge one signature by the observation for inputs of its types."""
     look = seen[differs(signature)]
     for result, kind in enumerate(signature.results):
         pair = look.differing(result)
         if not kind.differs and pair:
             which = "the result" if len(signature.results) == 1 else f"result {result}"
-            return Finding(signature, f"{which} differs between ranks {pair[0]} and {pair[1]}")
+            return SignatureJudgement(signature, f"{which} differs between ranks {pair[0]} and {pair[1]}")
     for result in look.differentiable:
         for argument in range(len(signature.arguments)):
             why = _why(signature, look, argument, result)
             if why:
-                return Finding(signature, why)
-    return Finding(signature)
+                return SignatureJudgement(signature, why)
+    return SignatureJudgement(signature)
 
 
-def _if_summed(finding: Finding, look: Observation) -> Finding:
+def _if_summed(finding: SignatureJudgement, look: Observation) -> SignatureJudgement:
     """Drop a signature that was not claimed and cannot hold: results of different shapes have no sum."""
     for result, kind in enumerate(finding.signature.results):
         shapes = {getattr(results[result], "shape", None) for results in look.results}
         if finding.kept and kind is Type.P and len(shapes) > 1:
-            return Finding(finding.signature, f"result {result} differs in shape between ranks, so there is no sum")
+            return SignatureJudgement(
+                finding.signature, f"result {result} differs in shape between ranks, so there is no sum"
+            )
     return finding
 
 

@@ -18,7 +18,6 @@ from conformance.kit.world import World
 #: How late one rank is: long enough for the others to return without it, if they do not wait. And how long what a rank
 #: left running may take to end, once every rank has returned (seconds, if every process has a core).
 LATE, SETTLED = 0.025, 0.01
-Gradients = list[torch.Tensor | None]
 AnyTensor = TypeVar("AnyTensor", torch.Tensor, torch.Tensor | None)
 
 
@@ -71,7 +70,9 @@ def copies(tensors: Sequence[AnyTensor]) -> list[AnyTensor]:
     return [None if tensor is None else tensor.detach().clone() for tensor in tensors]
 
 
-def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[Gradients, Gradients]:
+def gradients_with_late(
+    claim: Claim, late: int | None, world: World
+) -> tuple[list[torch.Tensor | None], list[torch.Tensor | None]]:
     """Compute this rank's gradients: as backward returns them, and the same tensors once every rank has long returned.
 
     Args:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.spmd.owed import Run, Slopes, backward, differences
+from conformance.kit.spmd.owed import GroupCall, Slopes, backward, loss_slopes
 from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import Ranks, argument, cotangent
 
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
-Loss = tuple[int, bool]
+LossOfResult = tuple[int, bool]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Observation:
 
     results: list[list[torch.Tensor | None]]
     differentiable: tuple[int, ...]
-    slopes: dict[Loss, tuple[Slopes | None, ...]]
-    gradients: dict[Loss, list[list[torch.Tensor | None]]]
+    slopes: dict[LossOfResult, tuple[Slopes | None, ...]]
+    gradients: dict[LossOfResult, list[list[torch.Tensor | None]]]
 
     def differing(self, result: int) -> tuple[int, int] | None:
         """Return two ranks whose results are not the same bit for bit."""
@@ -48,7 +48,7 @@ def differs(signature: Signature) -> tuple[bool, ...]:
 
 
 def observe(
-    ranks: Ranks, run: Run, samples: Sequence[torch.Tensor], differing: Sequence[bool], precision: float
+    ranks: Ranks, run: GroupCall, samples: Sequence[torch.Tensor], differing: Sequence[bool], precision: float
 ) -> Observation:
     """Observe all ranks once. Every rank calls it with the same samples, in double precision.
 
@@ -67,11 +67,11 @@ def observe(
     told = ranks.exchange([[differentiable(y), y.requires_grad] for y in results])
     everyones = ranks.tensors(results)
     places = _with_gradient(told)
-    losses: dict[Loss, list[torch.Tensor | None]] = {
+    losses: dict[LossOfResult, list[torch.Tensor | None]] = {
         (at, own): _cotangents(results, at, own, ranks.rank) for at in places for own in (True, False)
     }
     gradients = {loss: ranks.tensors(backward(run, mine, given)) for loss, given in losses.items()}
-    slopes = differences(ranks, run, mine, differing, list(losses.values()), precision)
+    slopes = loss_slopes(ranks, run, mine, differing, list(losses.values()), precision)
     asked = [x.requires_grad for x in mine]
     kept = [tuple(one if wanted else None for one, wanted in zip(row, asked, strict=True)) for row in slopes]
     return Observation(everyones, places, dict(zip(losses, kept, strict=True)), gradients)

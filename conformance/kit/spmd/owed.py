@@ -25,14 +25,14 @@ from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.typed_values import Ranks
 
 #: Calls the Function on this rank's tensors. All ranks call it at the same time.
-Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+GroupCall = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 #: A cotangent for each result; None where the loss does not use it.
 Cotangents = Sequence[torch.Tensor | None]
 
 
 @dataclass(frozen=True)
-class DeclaredRun:
-    """A :data:`Run` whose gradients are declared, and not derivatives.
+class DeclaredGroupCall:
+    """A :data:`GroupCall` whose gradients are declared, and not derivatives.
 
     Attributes:
         run: the Function.
@@ -40,7 +40,7 @@ class DeclaredRun:
             nothing. All ranks ask it at the same time.
     """
 
-    run: Run
+    run: GroupCall
     gradients: Callable[[Sequence[torch.Tensor], Cotangents], list[torch.Tensor | None]]
 
     def __call__(self, arguments: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -90,7 +90,7 @@ class Slopes:
 def owed(
     ranks: Ranks,
     signature: Signature,
-    run: Run,
+    run: GroupCall,
     arguments: Sequence[torch.Tensor],
     cotangents: Cotangents,
     precision: float = DOUBLE,
@@ -108,17 +108,17 @@ def owed(
         cotangents: this rank's, by the types of the signature.
         precision: the machine epsilon that the Function works with.
     """
-    if isinstance(run, DeclaredRun):
+    if isinstance(run, DeclaredGroupCall):
         return _declared(ranks, run, arguments, cotangents, precision)
     parts = [_part(kind, g, ranks.size) for kind, g in zip(signature.results, cotangents, strict=True)]
     moves = [kind.differs for kind in signature.arguments]
-    (slopes,) = differences(ranks, run, arguments, moves, [parts], precision)
+    (slopes,) = loss_slopes(ranks, run, arguments, moves, [parts], precision)
     return slopes
 
 
-def differences(
+def loss_slopes(
     ranks: Ranks,
-    run: Run,
+    run: GroupCall,
     arguments: Sequence[torch.Tensor],
     alone: Sequence[bool],
     losses: Sequence[Cotangents],
@@ -134,7 +134,7 @@ def differences(
         losses: cotangents, in each loss one for each result; this rank's part of the loss is their inner product.
         precision: the machine epsilon that the Function works with.
     """
-    if isinstance(run, DeclaredRun):
+    if isinstance(run, DeclaredGroupCall):
         return [_declared(ranks, run, arguments, loss, precision) for loss in losses]
     steps = [precision ** (1 / 3) * _typical(x) if differentiable(x) else 0.0 for x in arguments]
     points = [arguments, *_moved(ranks, arguments, alone, steps)]
@@ -151,7 +151,7 @@ def differences(
     return [_slopes(ranks, arguments, alone, every_step, values[:, :, at], precision) for at in range(len(losses))]
 
 
-def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:
+def backward(run: GroupCall, arguments: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:
     """Compute this rank's gradient of each argument that requires one; None if there is none."""
     inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
     pairs = [
@@ -169,7 +169,7 @@ def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents
 
 
 def _declared(
-    ranks: Ranks, run: DeclaredRun, arguments: Sequence[torch.Tensor], cotangents: Cotangents, precision: float
+    ranks: Ranks, run: DeclaredGroupCall, arguments: Sequence[torch.Tensor], cotangents: Cotangents, precision: float
 ) -> tuple[Slopes | None, ...]:
     """Return the formula's gradients of every rank, each as the gradient of its own loss."""
     found: list[Slopes | None] = []

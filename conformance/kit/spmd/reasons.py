@@ -14,7 +14,7 @@ from conformance.kit.spmd.owed import Slopes
 NOT_BY_ITS_SUM = "the result depends on more than the argument's sum"
 SUM_MISSING = "a sum over the ranks is missing"
 #: Beyond this many ranks, only one rank at a time is considered as left out.
-MANY = 5
+MANY_RANKS = 5
 
 
 def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None], own_losses: bool, what: str) -> str:
@@ -90,7 +90,7 @@ def _difference(
 
 
 def _left_out(size: int) -> Iterator[tuple[int, ...]]:
-    for count in range(1, size if size <= MANY else 2):
+    for count in range(1, size if size <= MANY_RANKS else 2):
         yield from itertools.combinations(range(size), count)
 
 

@@ -17,7 +17,7 @@ from conformance.kit.deviations import need
 from conformance.kit.process_groups import all_ranks, among
 from conformance.kit.samples import Sample, samples_from
 from conformance.kit.spmd.claims import Claim, by_types, signature_of
-from conformance.kit.spmd.owed import Run, backward
+from conformance.kit.spmd.owed import GroupCall, backward
 from conformance.kit.spmd.tensor_calls import TensorCall, with_own
 from conformance.kit.stand_ins import replaced
 from conformance.kit.tensors import differentiable, fingerprint
@@ -158,6 +158,6 @@ def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:
     return False
 
 
-def forth_and_back(run: Run, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+def forth_and_back(run: GroupCall, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
     """Gradients of a call, each result with ones for its cotangent."""
     return backward(run, mine, [torch.ones_like(y) if differentiable(y) else None for y in run(mine)])

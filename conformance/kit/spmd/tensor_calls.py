@@ -17,14 +17,14 @@ from conformance.kit.display import shown
 from conformance.kit.numerics.formula import asked
 from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
-from conformance.kit.spmd.owed import Cotangents, DeclaredRun, Run
+from conformance.kit.spmd.owed import Cotangents, DeclaredGroupCall, GroupCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, to_double
 from conformance.kit.variations.sizes import LONG
 from conformance.kit.world import World
 
 #: A tensor of more elements is moved along this many random directions, not element by element.
-MANY, DIRECTIONS = 6, 4
+MOVED_WHOLE, DIRECTIONS = 6, 4
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TensorCall:
     structure: Any
     places: tuple[int, ...]
     dtype: torch.dtype | None = None
-    most: int = MANY
+    most: int = MOVED_WHOLE
     directions: int = DIRECTIONS
     uneven: frozenset[int] = frozenset()
     counts: frozenset[int] = frozenset()
@@ -171,7 +171,7 @@ class TensorCall:
             self._drawn[at, dtype] = _directions(self.tensors[at], dtype, self.directions)
         return self._drawn[at, dtype]
 
-    def in_group(self, group: Any) -> Run:
+    def in_group(self, group: Any) -> GroupCall:
         """The call as a function of :meth:`samples`, in a process group."""
 
         def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -180,7 +180,7 @@ class TensorCall:
         def gradients(tensors: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:
             return self._declared(tensors, cotangents, group)
 
-        return DeclaredRun(run, gradients) if self.is_declared else run
+        return DeclaredGroupCall(run, gradients) if self.is_declared else run
 
     @property
     def is_declared(self) -> bool:
@@ -233,7 +233,7 @@ class TensorCall:
         return moved.to(self._dtype(own), copy=True)
 
 
-def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+def jvp_of(run: GroupCall, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
     """Compute the tangent of every result on this rank, zeros if it has none, given tangents of some arguments."""
     plain = [value.detach() for value in values]
     with fwd.dual_level():

@@ -9,23 +9,24 @@ from dataclasses import replace
 import torch
 
 from conformance.kit.deviations import need
+from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import SINGLE, Claim, by_types, signature_of
-from conformance.kit.spmd.keeps import find, judge
+from conformance.kit.spmd.claims import Claim, by_types, signature_of
+from conformance.kit.spmd.keeps import find, judge_signature
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
 #: A result in a lower precision is that in double if it is so near, in units of the precision.
-ROUNDED = 8
+_ROUNDED = 8
 
 
 def wrong_gradient(claim: Claim, world: World) -> str:
     """Describe the error in the gradients in one sentence; empty if there is none, or differences are inconclusive."""
     assert claim.signature is not None
     assert claim.look is not None
-    why = judge(claim.signature, {differs(claim.signature): claim.look}).why
+    why = judge_signature(claim.signature, {differs(claim.signature): claim.look}).why
     ranks, run = all_ranks(world), claim.call.in_group(world_group())
     if not why:
         return ""
@@ -74,7 +75,7 @@ def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: Wo
         loss: tuple(one and replace(one, precision=coarse) for one in everyones)
         for loss, everyones in fine.slopes.items()
     }
-    return judge(signature, {differs(signature): replace(own, slopes=slopes)}).kept
+    return judge_signature(signature, {differs(signature): replace(own, slopes=slopes)}).kept
 
 
 def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision: float) -> bool:
@@ -82,7 +83,7 @@ def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision:
     if one is None or exact is None or one.shape != exact.shape:
         return one is exact
     wide, other = to_double(one), to_double(exact)
-    return not wide.numel() or bool((wide - other).abs().max() <= ROUNDED * precision * other.abs().max())
+    return not wide.numel() or bool((wide - other).abs().max() <= _ROUNDED * precision * other.abs().max())
 
 
 def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:

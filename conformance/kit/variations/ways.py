@@ -46,5 +46,5 @@ def need_repeatable(sample: SampleCall, world: World) -> None:
     Raises:
         NotApplicable: it works in place, or draws from a generator that its caller holds.
     """
-    holds_generator = any(map(seeds.is_generator, sample.values)) or bool(seeds.held(sample.holders))
+    holds_generator = any(map(seeds.is_generator, sample.values)) or bool(seeds.held_generators(sample.holders))
     need(not (holds_generator or works_in_place(sample, world)), "it works in place or has a generator")

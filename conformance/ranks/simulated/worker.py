@@ -49,7 +49,7 @@ class SimulatedRanks(Rank):
                 return call_body(request["module"], request["function"], request["arguments"], offered)
             finally:
                 self.left[world.rank] = after = isolation.snapshot()
-                changed[world.rank] = isolation.differences(before, after)
+                changed[world.rank] = isolation.changed_facts(before, after)
                 changed[world.rank] += ["memory that is not its own"] if world.known.pop(SPOILED, False) else []
 
         with contextlib.ExitStack() as stack:
@@ -63,7 +63,7 @@ class SimulatedRanks(Rank):
             replace(outcome, changed=(*changed.get(outcome.rank, ()), *grown), functions=names).to_json()
             for outcome in outcomes
         ]
-        isolation.settle()
+        isolation.stop_timer_and_flush()
         self.channel.send(
             {
                 "event": "done",
