@@ -66,12 +66,12 @@ UNDOCUMENTED = {
     "Params",
     "Ranks",
     "Report",
-    "Result",
     "Sample",
     "Specification",
     "Target",
     "UsageError",
     "_Call",
+    "_Result",
 }
 
 
