@@ -64,7 +64,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
             break
     if not found[0]:
         return Judgement("unclear", NAME, "forward accepts no step in any direction", calls=function.calls)
-    along, other = best = [min(estimates, key=lambda one: one.resolution) for estimates in found]
+    along, other = best = _finest(*found, alone=function.epsilon >= tolerances.SINGLE)
     is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
     clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in best]
     # Of a gradient of another shape the error along it differs from draw to draw, which makes that estimate coarse.
@@ -86,6 +86,12 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         function.calls,
         apart=other.error,
     )
+
+
+def _finest(along: list[_Estimate], elsewhere: list[_Estimate], alone: bool) -> tuple[_Estimate, _Estimate]:
+    """Return the finest estimates along the gradient and elsewhere, each by itself or both of the same steps."""
+    first = min(along, key=lambda one: one.resolution)
+    return first, min(elsewhere, key=lambda one: one.resolution) if alone else elsewhere[along.index(first)]
 
 
 def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
