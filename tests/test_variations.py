@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
+from conformance.kit import search
 from conformance.kit.calls import every_sample
 from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.marks import varies
@@ -229,3 +231,18 @@ def test_a_call_that_one_rank_refuses_is_judged_on_none() -> None:
     (subject,) = on_two_ranks(_RefusedOnTheSecondRank).subjects
     (clause,) = [each for each in subject.clauses if each.id == "Function.backward.needs-input-grad-honoured"]
     assert {test.outcome for test in clause.tests if test.world == 2} == {"not-applicable"}
+
+
+def test_many_samples_take_turns_with_the_variations() -> None:
+    found: Counter[str] = Counter()
+
+    @varies("number", "needs", "used", crossed=True)
+    def body(probe: Probe, variation: Variation) -> None:
+        found[str(variation)] += 1
+
+    assert not run_varied(body, Subject(product, inputs=given), World(), {})
+    alone, samples = len(found), search.MOST_VARIATIONS_OF_ALL // len(found) + 30
+    found.clear()
+    said = run_varied(body, Subject(product, inputs=lambda: given() * samples), World(), {})
+    assert (len(found), found.total() <= search.MOST_VARIATIONS_OF_ALL) == (alone, True)
+    assert said.startswith(f"{alone * samples - found.total()} variations left out, beyond ")

@@ -33,6 +33,8 @@ from conformance.kit.world import World
 ROWS_OF_CHOICE, ROWS_OF_MANY, MOST_VARIATIONS = 6, 2, 150
 #: A sample of more elements than this has so few variations: each of them takes long.
 LARGE, MOST_OF_LARGE = 2**18, 10
+#: Most variations for all samples together: if there are many samples, they take turns.
+MOST_VARIATIONS_OF_ALL = 3000
 #: Families with many choices for one sample.
 MANY_CHOICES = ("size", "number", "value")
 #: With how many sizes another number or flag is crossed; and how many sizes a test gets that is not crossed.
@@ -74,15 +76,17 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
     trials = [
         _Trial(body, Probe(world, in_double(sample)), case, families) for sample, _ in differentiated(subject, world)
     ]
-    for trial in trials:
+    for number, trial in enumerate(trials):
         probe = trial.probe
         variations = list(trial.variations())
         names = list(map(str, variations))
         need(all(others == names for others in world.exchange(names)), "its samples differ between ranks")
         elements = sum(value.numel() for value in probe.sample.values if isinstance(value, torch.Tensor))
         most = MOST_VARIATIONS if elements <= LARGE else MOST_OF_LARGE
-        left_out += max(0, len(variations) - most)
-        for variation in variations[:most]:
+        shared = max(1, MOST_VARIATIONS_OF_ALL // len(trials))
+        chosen = in_turn(variations[:most], number, shared)
+        left_out += len(variations) - len(chosen)
+        for variation in chosen:
             try:
                 ended = trial.expect_right(variation)
             except Deviation as error:
@@ -92,8 +96,23 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
             judged += ended is None
             reasons += [ended] if ended else []
     need(judged, reasons[0] if reasons else "no sample can be varied in this way")
-    beyond = f"beyond {MOST_VARIATIONS} for a sample, or {MOST_OF_LARGE} for one of more than {LARGE} elements"
+    beyond = (
+        f"beyond {MOST_VARIATIONS} for a sample, {MOST_OF_LARGE} for one of more than {LARGE} elements, or "
+        f"{MOST_VARIATIONS_OF_ALL} for all samples"
+    )
     return f"{left_out} variations left out, {beyond}" if left_out else ""
+
+
+def in_turn(variations: Sequence[Variation], number: int, most: int) -> Sequence[Variation]:
+    """Return the variations for one of many samples: the next ones after those of the sample before.
+
+    >>> picks = [Variation((Pick("used", "", f"output {at} alone"),)) for at in range(3)]
+    >>> [[str(one) for one in in_turn(picks, number, 2)] for number in range(2)]
+    [['used: output 0 alone', 'used: output 1 alone'], ['used: output 2 alone', 'used: output 0 alone']]
+    """
+    if len(variations) <= most:
+        return variations
+    return [variations[place % len(variations)] for place in range(number * most, (number + 1) * most)]
 
 
 def _note_samples(error: Deviation, trials: Sequence[_Trial], variation: Variation) -> None:
