@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -56,16 +57,16 @@ def look_at(subject: Subject, world: World, everything: bool = False, derived: b
         NotApplicable: no Function class is at work.
         Exception: forward raised it.
     """
-    samples = every_sample(subject, world)
+    samples = cache(lambda: every_sample(subject, world))  # made only for what was not seen yet: there may be many
     functions = _functions(subject, world, samples)
     looks = world.once(
         (subject.label, "backward"),
-        lambda: [_look(functions, sample, lambda run: _backward(run, world)) for sample in samples],
+        lambda: [_look(functions, sample, lambda run: _backward(run, world)) for sample in samples()],
     )
     if everything:
-        looks = looks + world.once((subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
+        looks = looks + world.once((subject.label, "else"), lambda: _otherwise(subject, world, functions, samples()))
     if derived:
-        looks = looks + world.once((subject.label, "derived"), lambda: _derived(world, functions, samples))
+        looks = looks + world.once((subject.label, "derived"), lambda: _derived(world, functions, samples()))
     for look in looks:
         # What is raised after forward is for other clauses to say.
         if look.error is not None and not any(call.complete for call in look.witness.calls):
@@ -85,7 +86,7 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
         NotApplicable: no Function class is at work, or none that defines jvp.
     """
     samples = [sample for sample in every_sample(subject, world) if sample.active]
-    functions = _functions(subject, world, samples)
+    functions = _functions(subject, world, lambda: samples)
     need(any(map(_has_jvp, functions)), "the class defines no jvp")
     looks = world.once((subject.label, "forward mode"), lambda: _duals(functions, samples))
     if derived:
@@ -100,10 +101,10 @@ def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[Witne
     return [_look(functions, sample, None, dual=True, lenient=True) for sample in samples]
 
 
-def _functions(subject: Subject, world: World, samples: list[SampleCall]) -> tuple[type, ...]:
+def _functions(subject: Subject, world: World, samples: Callable[[], list[SampleCall]]) -> tuple[type, ...]:
     found = world.once(
         (subject.label, "functions"),
-        lambda: function_classes(subject, lambda: [sample.run().result for sample in samples]),
+        lambda: function_classes(subject, lambda: [sample.run().result for sample in samples()]),
     )
     need(found, "the graph of the results contains no Function class")
     return found
