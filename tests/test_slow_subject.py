@@ -58,14 +58,12 @@ def test_time_in_which_the_controller_was_stopped_counts_as_a_tick(monkeypatch):
 
 SLOW = """
 
-import itertools, time
-calls = itertools.count()
+import time
 
-def slow(x):
-    until = time.process_time() + ({first} if next(calls) == 0 else {later})
+def burn(seconds):
+    until = time.process_time() + seconds
     while time.process_time() < until:
         pass
-    return x * 2
 
 def several():
     return {samples} * list(inputs())
@@ -73,13 +71,13 @@ def several():
 
 
 @pytest.mark.parametrize(
-    ("first", "later", "samples"),
-    [(0.1, 0.1, 1), (0.001, 0.001, 80), (0.0, 0.1, 1)],
-    ids=["slow", "many samples", "slower later: others want the same device"],
+    ("forward", "backward", "samples"),
+    [(0.1, 0.0, 1), (0.001, 0.0, 80), (0.0, 0.3, 1)],
+    ids=["slow", "many samples", "slow outside of its calls"],
 )
-def test_a_slow_subject_has_time_for_many_calls_with_each_sample(tmp_path, first, later, samples):
-    slow = SLOW.format(first=first, later=later, samples=samples)
-    (tmp_path / "layers.py").write_text(module("Slow", "return slow(x)") + slow)
+def test_a_slow_subject_has_time_for_many_calls_with_each_sample(tmp_path, forward, backward, samples):
+    source = module("Slow", f"burn({forward})\nreturn x * 2", f"burn({backward})\nreturn grad * 2")
+    (tmp_path / "layers.py").write_text(source + SLOW.format(samples=samples))
     words = ("layers:Slow", "--inputs", "layers:several", "--ranks", "1", "--timeout", "1.5")
     run("run", *words, "-k", "test_gradient_is_the_derivative", "--report", "out", cwd=tmp_path)
     (test,) = [

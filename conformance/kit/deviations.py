@@ -4,6 +4,9 @@ from __future__ import annotations
 
 __all__ = ["Deviation", "NotApplicable", "Skipped", "Unfit", "need"]
 
+#: Why what forward mode does is not judged.
+NO_JVP = "the class defines no jvp"
+
 
 class Deviation(AssertionError):
     """A broken clause: what was looked at, the actual and the expected value, and the likely cause, if known.

@@ -33,6 +33,8 @@ __all__ = ["Observed", "Probe", "Refused"]
 _Result = TypeVar("_Result")
 
 CHANGING = "two equal calls give different gradients, so different calls cannot be compared"
+#: Why what follows from incoming gradients is not judged.
+WRITES_INTO_GRADIENTS = "it writes into the incoming gradients; see Function.backward.grads-untouched"
 
 
 class Refused(NotApplicable):

@@ -129,11 +129,11 @@ class RankGroup(Owner):
         """Serve the ranks until all are finished; return why some are not, if so, and the deadline that they had."""
         clock, last_words, in_vain, again = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness(), Stillness()
         broken_at: float | None = None
-        slowest = Deadline(deadline)
+        late_at = Deadline(deadline)
         while self._unfinished:
             now = clock.read([rank.pid for rank in self._unfinished])
             took = max(rank.call_seconds for rank in self.ranks)
-            deadline = slowest.after(now, sum(rank.calls for rank in self.ranks), took)
+            deadline = late_at.after(now, sum(rank.calls for rank in self.ranks), took)
             elsewhere = self._elsewhere()
             broken = elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)
             if broken_at is None and (broken or in_vain.of(self._waiting_for_one_that_skipped(), now)):

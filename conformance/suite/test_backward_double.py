@@ -10,10 +10,9 @@ from conformance.kit.graph import functions_behind
 from conformance.kit.marks import clause
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.observation import collectives
-from conformance.kit.probe import Probe
+from conformance.kit.probe import WRITES_INTO_GRADIENTS, Probe
 from conformance.kit.variations.transforms import is_refused, vjp
 
-_WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
 REPEATED = "the gradient itself is wrong, and the second derivative uses it; see Function.backward.gradient"
 
 
@@ -23,7 +22,7 @@ def test_second_derivative_is_right_or_refused(probe: Probe) -> None:
     subject, sample, world = probe.sample.subject, in_double(probe.sample), probe.world
     need(not subject.is_typed, "its SPMD types define the second derivative, and Collective.backward.twice judges it")
     first = len(probe.gradients)  # what raises here refuses the first derivative, and that is an error
-    need(not any(world.exchange(bool(probe.plain.changes("gradient")))), _WRITTEN)
+    need(not any(world.exchange(bool(probe.plain.changes("gradient")))), WRITES_INTO_GRADIENTS)
     gradient = vjp(sample, world)
     if any(world.exchange(is_refused(gradient))):
         return

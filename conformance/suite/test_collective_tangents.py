@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
+from conformance.kit.deviations import NO_JVP, Deviation, need
 from conformance.kit.marks import clause, deadline
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.slopes import compare_slope, epsilon, inner, jacobian_scale, paired
@@ -22,7 +22,7 @@ from conformance.kit.world import World
 def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None:
     """The tangent of every result is what differences of forward say if the arguments of all ranks move at once."""
     need(subject.is_typed, "its tensors have no SPMD types")
-    need(subject.defines("jvp"), "the class defines no jvp")
+    need(subject.defines("jvp"), NO_JVP)
     agreed = 0
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look

@@ -9,7 +9,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, active_samples, differentiate, in_double
-from conformance.kit.deviations import Deviation, need
+from conformance.kit.deviations import NO_JVP, Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.marks import clause
 from conformance.kit.numerics.differences import central
@@ -23,14 +23,13 @@ from conformance.kit.tensors import differentiable, many
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
-_NO_JVP = "the class defines no jvp"
 _UNREACHED = "the call does not reach jvp of the class under test"
 
 
 @clause("Function.jvp.accepts")
 def test_it_takes_one_value_for_each_input(subject: Subject, world: World) -> None:
     """Jvp has room for ctx and as many values as forward had inputs."""
-    need(subject.defines("jvp"), _NO_JVP)
+    need(subject.defines("jvp"), NO_JVP)
     recorded, notes = recording(subject, "jvp")
     for sample in active_samples(recorded, world):
         for direction in tangents_for(sample, world):
@@ -43,7 +42,7 @@ def test_it_takes_one_value_for_each_input(subject: Subject, world: World) -> No
 @clause("Function.jvp.count")
 def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     """A call of jvp returns one value for each output of forward."""
-    need(subject.defines("jvp"), _NO_JVP)
+    need(subject.defines("jvp"), NO_JVP)
     recorded, notes = recording(subject, "forward", "jvp")
     error: Exception | None = None
     for sample in active_samples(recorded, world):
@@ -66,7 +65,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
 @clause("Function.jvp.tangent")
 def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -> str:
     """The tangent of every output is what differences of forward say, along several directions."""
-    need(subject.defines("jvp"), _NO_JVP)
+    need(subject.defines("jvp"), NO_JVP)
     need(subject.gradient_kind == "numeric", "its derivative is intended to differ from that of forward")
     agreed, unclear = 0, []
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
@@ -131,7 +130,7 @@ def _by_differences(point: SampleCall, direction: Direction, place: int) -> torc
 @clause("Function.jvp.tangent")
 def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> None:
     """For every direction u and cotangent v, v times the tangent of u is u times the gradient of v."""
-    need(subject.defines("jvp"), _NO_JVP)
+    need(subject.defines("jvp"), NO_JVP)
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
     need(world.size == 1, "for several ranks the gather's own clauses judge its tangent")
     with explained(subject, world, "jvp", partial(_pushed, world=world)):

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, in_double
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.deviations import NO_JVP, NotApplicable, need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.nearby import points_near, random_direction
 from conformance.kit.numerics.slopes import LossAlong, compare_slope, epsilon, inner, jacobian_scale, paired
@@ -47,7 +47,7 @@ def _expect_right(
     probe: Probe, derivative: Callable[[SampleCall, World], _Mixed], what: str, modes: str, differenced: str
 ) -> None:
     subject, sample, world = probe.sample.subject, in_double(probe.sample), probe.world
-    need(subject.function is None or subject.defines("jvp"), "the class defines no jvp")
+    need(subject.function is None or subject.defines("jvp"), NO_JVP)
     is_plain = all(is_strided(sample.values[at]) for at in sample.active)
     need(not draws(sample, world) and is_plain, "it draws random numbers, or takes tensors without strides")
     for point in points_near(sample, world):

@@ -12,6 +12,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.observation.looks import backwards, look_at
+from conformance.kit.oracles.sample import HALVES
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import many
 from conformance.kit.variations.variants import draws, in_dtype
@@ -20,7 +21,6 @@ from conformance.kit.world import World
 
 #: Gradients in half precision may be off by this part of the largest element, beside what rounding the inputs changes.
 FORGIVEN = 0.1
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @clause("Function.backward.dtype")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.deviations import NO_JVP, NotApplicable, need
 from conformance.kit.judged import expect_tangent_at, is_derivative, need_right
 from conformance.kit.marks import cases, clause, varies
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.probe import Probe
+from conformance.kit.probe import WRITES_INTO_GRADIENTS, Probe
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.batches import (
     NO_OUT_DIM,
@@ -25,7 +25,6 @@ from conformance.kit.variations.batches import (
 from conformance.kit.variations.transforms import Tensors, is_refused, outputs, vjp
 from conformance.kit.variations.ways import works_in_place
 
-_WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
 COARSE = "inside it computes in a lower precision than its dtypes"
 
 
@@ -34,7 +33,7 @@ COARSE = "inside it computes in a lower precision than its dtypes"
 def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, variation: Variation) -> None:
     """In every variation, differentiating the gradient again raises, or gives the derivative of the gradient."""
     need_right(probe, variation)
-    need(not probe.plain.changes("gradient"), _WRITTEN)
+    need(not probe.plain.changes("gradient"), WRITES_INTO_GRADIENTS)
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
@@ -47,7 +46,7 @@ def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, varia
 def test_third_derivative_is_right_or_refused(probe: Probe, variation: Variation) -> None:
     """Differentiating the gradient twice raises, or gives the derivative of the second derivative."""
     need_right(probe, variation)
-    need(not probe.plain.changes("gradient"), _WRITTEN)
+    need(not probe.plain.changes("gradient"), WRITES_INTO_GRADIENTS)
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
@@ -63,7 +62,7 @@ def test_third_derivative_is_right_or_refused(probe: Probe, variation: Variation
 @varies("as given", "size", "number", "choice", "layout")
 def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Variation, tangent: str) -> None:
     """For a right gradient, an incoming gradient times the tangent is the gradient times the direction."""
-    need(probe.sample.subject.defines("jvp"), "the class defines no jvp")
+    need(probe.sample.subject.defines("jvp"), NO_JVP)
     need_right(probe, variation)
     expect_tangent_at(probe, variation, tangent)
 

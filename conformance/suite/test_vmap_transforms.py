@@ -11,7 +11,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall
-from conformance.kit.deviations import need
+from conformance.kit.deviations import NO_JVP, need
 from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -20,7 +20,6 @@ from conformance.kit.variations.transforms import Direction, Tensors, outputs, t
 from conformance.kit.world import World
 
 NO_BACKWARD = "the class defines no backward, which torch.func calls"
-_NO_JVP = "the class defines no jvp"
 OF_INPUT, OF_OUTPUT = "of differentiated input", "of differentiable output"
 
 
@@ -97,7 +96,7 @@ def _added_up_where_shared(batch: Batch, gradients: list[list[torch.Tensor]]) ->
 @clause("Function.vmap.batched")
 def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
     """Under vmap over jvp every sample gets its own tangent."""
-    need(subject.defines("jvp"), _NO_JVP)
+    need(subject.defines("jvp"), NO_JVP)
     found = []
     for batch, places in _differentiable(subject, world):
         directions = [_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
@@ -119,7 +118,7 @@ def _pushed(batch: Batch, places: tuple[int, ...], moving: Tensors) -> Tensors:
 @clause("Function.vmap.batched")
 def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
     """The tangents of a whole batch are those of its samples."""
-    need(subject.defines("jvp"), _NO_JVP)
+    need(subject.defines("jvp"), NO_JVP)
     found = []
     for batch, places in _differentiable(subject, world):
         own = [_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]

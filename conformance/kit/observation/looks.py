@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, every_sample
-from conformance.kit.deviations import need
+from conformance.kit.deviations import NO_JVP, need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
@@ -87,7 +87,7 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     """
     samples = [sample for sample in every_sample(subject, world) if sample.active]
     functions = _functions(subject, world, lambda: samples)
-    need(any(map(_has_jvp, functions)), "the class defines no jvp")
+    need(any(map(_has_jvp, functions)), NO_JVP)
     looks = world.once((subject.label, "forward mode"), lambda: _duals(functions, samples))
     if derived:
         looks = looks + world.once(

@@ -51,22 +51,23 @@ class _Estimate:
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     """Judge the gradient of one input by differences; stop as soon as the resolution is fine enough."""
     enough = max(tolerances.ENOUGH, tolerances.ENOUGH_ROUNDINGS * function.epsilon)
-    found: tuple[list[_Estimate], list[_Estimate]] = [], []
+    found: list[tuple[_Estimate, _Estimate]] = []
     for ladder in _ladders(function, seed):
         try:
             climbed = _climbed(function, ladder, seed, along=True), _climbed(function, ladder, seed + 100, along=False)
         except Exception:  # a step leads to where forward refuses the numbers
             continue
         if climbed[0] and climbed[1]:
-            found[0].append(climbed[0])
-            found[1].append(climbed[1])
-        if found[0] and min(one.resolution for one in found[0]) <= enough:
+            found.append((climbed[0], climbed[1]))
+        if found and min(one.resolution for one, _ in found) <= enough:
             break
-    if not found[0]:
+    if not found:
         return Judgement("unclear", NAME, "forward accepts no step in any direction", calls=function.calls)
-    along, other = best = _finest(*found, alone=function.epsilon >= tolerances.SINGLE)
+    along, other = min(found, key=lambda pair: pair[0].resolution)
+    if function.epsilon >= tolerances.SINGLE:  # there, steps along the gradient and elsewhere have lengths of their own
+        other = min((one for _, one in found), key=lambda one: one.resolution)
     is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
-    clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in best]
+    clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in (along, other)]
     # Of a gradient of another shape the error along it differs from draw to draw, which makes that estimate coarse.
     is_elsewhere = is_other and not (is_off and clear[0])
     is_clear = clear[1] if is_elsewhere else clear[0]
@@ -88,12 +89,6 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     )
 
 
-def _finest(along: list[_Estimate], elsewhere: list[_Estimate], alone: bool) -> tuple[_Estimate, _Estimate]:
-    """Return the finest estimates along the gradient and elsewhere, each by itself or both of the same steps."""
-    first = min(along, key=lambda one: one.resolution)
-    return first, min(elsewhere, key=lambda one: one.resolution) if alone else elsewhere[along.index(first)]
-
-
 def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
     """Yield steps to try: in double precision ever shorter ones, else from the longest straight one."""
     if function.of_dtypes < tolerances.SINGLE:
@@ -102,11 +97,10 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
     if function.epsilon < tolerances.SINGLE:
         return
     is_half = function.epsilon > tolerances.SINGLE
-    along, elsewhere = (
-        _longest_straight(function, directed(function, torch.Generator().manual_seed(seed + 5)))
-        for directed in (towards, lambda function, generator: normal_like(function.value, generator))
-    )
-    # Of a large input, hardly any other direction changes results by more than rounding.
+    one, other = (torch.Generator().manual_seed(seed + 5) for _ in range(2))
+    along = _longest_straight(function, towards(function, one))
+    elsewhere = _longest_straight(function, normal_like(function.value, other))
+    # Of a large input, hardly any direction but that of the gradient changes results by more than rounding.
     if straight := along or elsewhere:
         count, orders, draws = (6, (1, 2), 20) if is_half else (7, (1, 2, 3), 10)
         for shorter in (1.0, 0.1):

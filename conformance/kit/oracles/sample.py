@@ -18,7 +18,7 @@ from conformance.kit.oracles import gradient, reference
 from conformance.kit.oracles.inputs import function_of
 from conformance.kit.world import World
 
-_HALVES = (torch.float16, torch.bfloat16)
+HALVES = (torch.float16, torch.bfloat16)
 _ADVICE = (
     "give reference=, or a sample in a wider dtype, a smaller one, or one away from kinks; "
     "or ask for less by --resolution"
@@ -70,7 +70,7 @@ def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
 
 def takes_half_alone(wide: SampleCall) -> bool:
     """Whether inputs stay in half precision although the sample was converted to double as far as forward accepts."""
-    return any(wide.values[at].dtype in _HALVES for at in wide.active)
+    return any(wide.values[at].dtype in HALVES for at in wide.active)
 
 
 def said_of(judged: Sequence[JudgedInput]) -> str:
