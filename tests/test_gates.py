@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from conformance import kit
 from conformance.core import catalog, clauses, homes
 from tests.proof import implementations
 from tests.proof.__main__ import wrong
 from tests.proof.matrix import Row
 
 TESTS = Path(__file__).parent
-DATA = TESTS.parent / "docs" / "data"
+ROOT = TESTS.parent
+DATA = ROOT / "docs" / "data"
 KINDS = ("planted", "correct")
 MATRIX = json.loads((DATA / "kill-matrix.json").read_text(encoding="utf-8"))
 
@@ -69,6 +72,29 @@ def _defined(node):
         return {node.name}
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+
+
+def test_the_public_kit_is_what_the_policies_list_and_is_imported_in_one_way():
+    """Each name from ``conformance.kit`` itself: the homes of the names are the kit's own business."""
+    package = Path(catalog.__file__).parents[1]
+    listed = re.findall(
+        r"^- `(conformance\.kit\.\S+)`", (ROOT / "docs" / "policies.md").read_text("utf-8"), re.MULTILINE
+    )
+    homes_of = {name: module for module in listed for name in import_module(module).__all__}
+    homes_of = {name: module for name, module in homes_of.items() if module != "conformance.kit.expect"}
+    assert {*homes_of, "expect"} == set(kit.__all__)
+    elsewhere = []
+    folders = (
+        package / "suite",
+        package / "template",
+        ROOT / "spec_impl",
+        ROOT / "specs" / "operator" / "operator_spec",
+    )
+    for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                elsewhere += [f"{file.name}: {own.name}" for own in node.names if homes_of.get(own.name) == node.module]
+    assert elsewhere == []
 
 
 def test_a_public_name_means_one_thing_in_kit_and_suite():

@@ -22,13 +22,7 @@ from tests.outside import OPERATORS, operators, operators_to_prove
 
 PACKAGE = OPERATORS / "operator_spec"
 #: What a specification may import of the suite: see docs/guides/write-a-specification.md.
-PUBLIC = {
-    "conformance",
-    "conformance.kit",
-    "conformance.kit.deviations",
-    "conformance.kit.marks",
-    "conformance.kit.specs",
-}
+PUBLIC = {"conformance", "conformance.kit"}
 
 
 PLANTED, CORRECT = operators_to_prove()

@@ -191,7 +191,9 @@ def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(mended):
         names: dict[str, dict[str, str]] = {}
         subject = SubjectRef("bugs:Gather", clauses.registry()[test.clause].spec)
         exec(embedded(PlannedTest(test, subject, 1, False, test.cases[0])), names)
+        of_the_kit = carried.get("conformance.kit", "")  # each has those public names that its test needs
         carried |= names["SOURCES"]
+        carried["conformance.kit"] += f"\n{of_the_kit}"
         packages |= {*names["PACKAGES"]}
     given = f"PACKAGES, SOURCES = {packages!r}, {carried!r}"
     loader = assembled("sources", {"embedded": given})

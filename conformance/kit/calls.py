@@ -19,7 +19,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, with_attributes
 from conformance.kit.world import World
 
-__all__ = ["Run", "SampleCall", "every_sample"]
+__all__ = ["Run", "SampleCall", "active_samples", "differentiated", "every_sample", "in_double"]
 
 #: Forward and backward passes draw the same random numbers every time.
 FORWARD_SEED, BACKWARD_SEED = 0, 1
@@ -194,8 +194,16 @@ class Run:
 def active_samples(subject: Subject, world: World) -> list[SampleCall]:
     """Return the samples of a subject that have something to differentiate.
 
+    Args:
+        subject: the owner of the inputs.
+        world: the ranks; each has samples of its own.
+
     Raises:
         NotApplicable: none has.
+
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2), 3.0), (torch.ones(2, dtype=torch.int64), 4)])
+    >>> [sample.label for sample in active_samples(subject, World())]
+    ['sample 0']
     """
     found = [sample for sample in every_sample(subject, world) if sample.active]
     if not found:
@@ -260,16 +268,26 @@ def _paths(args: tuple[Any, ...]) -> Iterator[tuple[int, str]]:
 def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run]]:
     """Return every sample whose result can be differentiated, with a call of it.
 
+    Args:
+        subject: the owner of the inputs.
+        world: the ranks; each has samples of its own.
+
     Raises:
         NotApplicable: no result can.
         Skipped: no result has a tensor at all, or none but eight-bit floats, so the backward that the class defines is
             never called.
+
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
+    >>> [(sample, run)] = differentiated(subject, World())
+    >>> run.gradients([torch.ones(2)])
+    (tensor([3., 3.]),)
     """
     need_backward(subject)
     runs = [(sample, sample.run()) for sample in active_samples(subject, world)]
     found = [(sample, run) for sample, run in runs if run.outputs]
     if not found:
-        raise why_nothing([run for _, run in runs])
+        why = why_nothing([run for _, run in runs])
+        raise why
     return found
 
 
@@ -281,7 +299,16 @@ def differentiate(sample: SampleCall) -> None:
 
 
 def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:
-    """Return the call in double precision, or unchanged if ``use`` raises there: a kernel may have one dtype."""
+    """Return the call in double precision, or unchanged if it raises there: a kernel may have one dtype.
+
+    Args:
+        sample: the call.
+        use: what must not raise with the call in double precision; forward and backward, if nothing is given.
+
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
+    >>> in_double(active_samples(subject, World())[0]).values[0].dtype
+    torch.float64
+    """
     wide = {at: widened(value) for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if all(wide[at].dtype == sample.values[at].dtype for at in wide):
         return sample

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Deviation", "NotApplicable", "Skipped", "Unfit", "need"]
+__all__ = ["NO_JVP", "Deviation", "NotApplicable", "Skipped", "Unfit", "need"]
 
 #: Why what forward mode does is not judged.
 NO_JVP = "the class defines no jvp"

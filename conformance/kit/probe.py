@@ -28,7 +28,7 @@ from conformance.kit.variations.layouts import in_other_layout
 from conformance.kit.variations.variants import draws, draws_by_any_seed, worst_error
 from conformance.kit.world import World
 
-__all__ = ["Observed", "Probe", "Refused"]
+__all__ = ["WRITES_INTO_GRADIENTS", "Observed", "Probe", "Refused"]
 
 _Result = TypeVar("_Result")
 
@@ -38,12 +38,21 @@ WRITES_INTO_GRADIENTS = "it writes into the incoming gradients; see Function.bac
 
 
 class Refused(NotApplicable):
-    """Forward does not take the call in this variation: nothing is judged there."""
+    """Forward does not take the call in this variation: nothing is judged there.
+
+    >>> raise Refused("sample 0 has no other size")
+    Traceback (most recent call last):
+    conformance.kit.probe.Refused: sample 0 has no other size
+    """
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Outcome of a call: copies of its results, places of the differentiable ones, gradients of the unscaled loss."""
+    """Outcome of a call: copies of its results, places of the differentiable ones, gradients of the unscaled loss.
+
+    >>> Observed(results=(torch.ones(1),), places=(0,), gradients={0: torch.ones(1)}).changes("argument")
+    []
+    """
 
     results: tuple[torch.Tensor, ...]
     places: tuple[int, ...]
@@ -52,7 +61,11 @@ class Observed:
     changed: tuple[tuple[str, str], ...] = ()
 
     def changes(self, kind: str) -> list[str]:
-        """What the call did to one kind of thing: ``argument``, ``container``, ``gradient``, ``hook``, ``memory``."""
+        """Return what the call did to one kind of thing, in words.
+
+        Args:
+            kind: ``argument``, ``container``, ``gradient``, ``hook`` or ``memory``.
+        """
         return [words for own, words in self.changed if own == kind]
 
 
@@ -81,7 +94,11 @@ class Probe:
         return self.sample.label
 
     def name(self, at: int) -> str:
-        """Return an input's name for messages: ``input 1 of sample 0``."""
+        """Return an input's name for messages: ``input 1 of sample 0``.
+
+        Args:
+            at: its index among all values of the sample.
+        """
         return self.sample.name(at)
 
     @Once
@@ -111,23 +128,45 @@ class Probe:
         return self._differentiated[2]
 
     def unless_refused(self, why: str, call: Callable[..., _Result | None], *args: Any, **options: Any) -> _Result:
-        """What a call gives that all ranks make; not applicable, and ``why``, if it raises or gives None on any."""
+        """Return the result of a call that all ranks make.
+
+        Args:
+            why: why nothing is judged if the call is refused.
+            call: the call.
+            *args: its arguments.
+            **options: its keyword arguments.
+
+        Raises:
+            NotApplicable: on a rank it raises, or returns None.
+        """
         found = self.world.try_call(call, *args, **options)
         if found is None:
             raise NotApplicable(why)
         return found
 
     def expect_gradients(self, gradients: Gradients, how: str, **options: Any) -> None:
-        """Expect the gradients of a call made otherwise to be those of the plain one, unless equal calls differ too."""
+        """Compare the gradients of a call made otherwise with those of the plain one.
+
+        Args:
+            gradients: of its leaves, None for zeros.
+            how: how it was made, for the message.
+            **options: tolerances, as for :func:`conformance.kit.expect.close`.
+
+        Raises:
+            Deviation: they differ.
+            NotApplicable: they differ, and those of equal calls do too.
+        """
         with self.unless_noisy():
             for at, one, other in zip(self.run.leaves, self.run.filled(gradients), self.gradients, strict=True):
                 expect.close(one, other, f"gradient of {self.name(at)} {how}, compared with the plain call,", **options)
 
     @contextmanager
     def unless_noisy(self) -> Iterator[None]:
-        """Compare the gradients of two calls inside; not applicable if they differ, and those of equal calls too.
+        """Compare the gradients of two calls inside.
 
-        Function.forward.deterministic and Function.forward.calls-independent judge that.
+        Raises:
+            NotApplicable: they differ, and those of equal calls do too, which Function.forward.deterministic and
+                Function.forward.calls-independent judge.
         """
         try:
             yield
@@ -155,7 +194,10 @@ class Probe:
         return self.draws or draws_by_any_seed(self.sample, self.world)
 
     def at(self, variation: Variation) -> Probe:
-        """The sample that a variation's choices of meaning give: other sizes, numbers, flags.
+        """Return the sample that a variation's choices of meaning give: other sizes, numbers, flags.
+
+        Args:
+            variation: a choice on each of some axes; see ``conformance.kit.variations``.
 
         Raises:
             Refused: it cannot be made of this sample, or forward does not take it.
@@ -175,7 +217,11 @@ class Probe:
         return replace(there, explains=True) if self.explains else there
 
     def go(self, variation: Variation = AS_GIVEN, step: bool = False) -> Observed:
-        """Call forward and backward in a variation of the sample; with a ``step``, parameters change between them.
+        """Call forward and backward in a variation of the sample.
+
+        Args:
+            variation: how the call differs from the plain one.
+            step: whether parameters change between forward and backward, as by an optimizer.
 
         Raises:
             Refused: forward does not take it.
@@ -184,7 +230,11 @@ class Probe:
         return _Going(self.at(variation).sample, self.world, variation).observed(step)
 
     def sample_of(self, variation: Variation) -> SampleCall:
-        """The sample itself, of another meaning, laid out otherwise, or with other inputs that need a gradient."""
+        """Return the sample of another meaning, laid out otherwise, or with other inputs that need a gradient.
+
+        Args:
+            variation: how it differs from the sample as given.
+        """
         sample = self.at(variation).sample
         laid = {pick.at: pick.value(sample.values[pick.at].detach()) for pick in variation.of("layout")}
         needed = variation.of("needs")
@@ -194,6 +244,9 @@ class Probe:
         """Make the plain call with the numbers of a variation: the expected outcome of the varied call.
 
         Outputs left out count with zeros, inputs in a lower precision by rounded numbers; all inputs need a gradient.
+
+        Args:
+            variation: how the varied call differs from the plain one.
         """
         there = self.at(variation)
         numbers = Variation(variation.of("dtype", "used", "gradient form", "gradient layout"))

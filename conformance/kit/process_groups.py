@@ -13,6 +13,8 @@ from torch.utils import _pytree as pytree
 from conformance.kit.typed_values import Ranks
 from conformance.kit.world import World
 
+__all__ = ["GROUP", "all_ranks", "world_group"]
+
 _Found = TypeVar("_Found")
 
 
@@ -40,7 +42,11 @@ def placed(args: tuple[Any, ...], group: Any) -> tuple[Any, ...]:
 
 
 def world_group() -> Any:
-    """Return the group of all ranks, or None if there is none."""
+    """Return the group of all ranks, or None if there is none.
+
+    >>> world_group() is None
+    True
+    """
     return dist.group.WORLD if dist.is_initialized() else None
 
 
@@ -56,7 +62,14 @@ def orders_groups() -> bool:
 
 
 def all_ranks(world: World) -> Ranks:
-    """The ranks of the world."""
+    """Return the ranks of the world.
+
+    Args:
+        world: the world.
+
+    >>> all_ranks(World()).size
+    1
+    """
     return Ranks(world.rank, world.size, world.exchange)
 
 

@@ -14,6 +14,8 @@ from conformance.core import homes
 from conformance.core.errors import UsageError
 from conformance.kit.results import Form
 
+__all__ = ["Specification", "random"]
+
 #: How ``Function.backward.gradient`` judges: numerically, by a formula that is declared, or not, as the spec does.
 GradientKind = Literal["numeric", "declared", "spec"]
 GRADIENT_KINDS: tuple[GradientKind, ...] = get_args(GradientKind)
@@ -31,6 +33,9 @@ class Specification:
         result: the form in which the documented class gives what it gathered, for a gather.
         typed: whether its tensors have SPMD types.
         make: makes what is called of a subject's target, once and for all; a class is called by ``apply``.
+
+    >>> Specification(inputs=lambda rank, size: iter([("a vector", (random((3,), seed=rank),))])).gradient
+    'numeric'
     """
 
     inputs: Callable[[int, int], Iterator[tuple[str, tuple[Any, ...]]]] | None = None
@@ -42,7 +47,16 @@ class Specification:
 
 
 def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """A seeded tensor that requires grad: the same on every machine and in every process."""
+    """Return a seeded tensor of random numbers that requires grad: the same on every machine and in every process.
+
+    Args:
+        shape: its shape.
+        seed: other seeds give other numbers.
+        dtype: its dtype.
+
+    >>> random((2, 3), seed=0).shape
+    torch.Size([2, 3])
+    """
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, dtype=dtype, generator=generator).requires_grad_()
 

@@ -9,9 +9,18 @@ from zlib import crc32
 
 import torch
 
+__all__ = ["differentiable", "is_strided", "many", "same_values", "share_memory"]
+
 
 def is_strided(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has strides: sparse tensors have none."""
+    """Whether a tensor has strides: sparse tensors have none.
+
+    Args:
+        tensor: the tensor.
+
+    >>> is_strided(torch.eye(2)), is_strided(torch.eye(2).to_sparse())
+    (True, False)
+    """
     return bool(tensor.layout is torch.strided)
 
 
@@ -77,6 +86,9 @@ def strided_parts(tensor: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
 def differentiable(value: object) -> TypeGuard[torch.Tensor]:
     """Whether something is a tensor of a dtype that can have a gradient: PyTorch adds nothing up in eight bits.
 
+    Args:
+        value: any value.
+
     >>> differentiable(torch.tensor(1.0)), differentiable(torch.tensor(1)), differentiable(1.0)
     (True, False, False)
     """
@@ -124,7 +136,16 @@ def address(tensor: torch.Tensor) -> int | None:
 
 
 def share_memory(one: object, other: object) -> bool:
-    """Whether two values are tensors over one storage."""
+    """Whether two values are tensors over one storage.
+
+    Args:
+        one: any value.
+        other: any value.
+
+    >>> x = torch.zeros(4)
+    >>> share_memory(x, x[:2]), share_memory(x, x.clone()), share_memory(x, 1.5)
+    (True, False, False)
+    """
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     return address(one) is not None and address(one) == address(other)
@@ -175,6 +196,10 @@ def freed(tensor: torch.Tensor) -> bool:
 def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
     """Whether two tensors hold the same values; NaN equals NaN.
 
+    Args:
+        old: a copy made earlier.
+        new: the tensor now, whose memory may have been freed.
+
     >>> same_values(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]))
     True
     """
@@ -202,6 +227,9 @@ def with_attributes(copy: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
 
 def many(returned: Any) -> tuple[Any, ...]:
     """Return a static method's result as a tuple; a single value counts as one.
+
+    Args:
+        returned: what it returned.
 
     >>> many(3)
     (3,)

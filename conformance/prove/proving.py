@@ -101,12 +101,14 @@ def _accused(proof: _Proof, right: Sequence[SubjectRef]) -> Iterator[str]:
 
 
 def _mutated(proof: _Proof) -> None:
-    """Change the reference in one small way after the other, and say what no test noticed."""
+    """Change the reference in one small way after the other, and say of each whether a test notices it."""
     every, forms = list(mutants(proof.home.folder / proof.home.reference)), reference_subjects(proof.home.name)
-    survivors = [mutant for mutant in every if not _noticed(proof, mutant, forms)]
-    say(f"mutants  {len(every) - len(survivors)} of {len(every)} are noticed")
-    for mutant in survivors:
-        say(f"         survives: {mutant.name}")
+    noticed = 0
+    for mutant in every:
+        seen = _noticed(proof, mutant, forms)
+        noticed += seen
+        say(f"{'noticed' if seen else 'SURVIVES'}  {mutant.name}")
+    say(f"{noticed} of {counted(len(every), 'mutant')} noticed")
 
 
 def _noticed(proof: _Proof, mutant: Mutant, forms: Sequence[SubjectRef]) -> bool:

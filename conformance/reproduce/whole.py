@@ -12,10 +12,12 @@ from conformance.core.plan import PlannedTest
 from conformance.reproduce.assemble import assembled
 
 ROOT = Path(__file__).parents[2]
+#: Its names come from modules of its own: a script has those that its test needs.
+_KIT = "conformance.kit"
 PACKAGES = (
     "conformance",
     "conformance.core",
-    "conformance.kit",
+    _KIT,
     *sorted(f"conformance.kit.{file.parent.name}" for file in ROOT.glob("conformance/kit/*/__init__.py")),
     "conformance.suite",
     "published",
@@ -109,6 +111,7 @@ def embedded(planned: PlannedTest) -> str:
     if own.startswith("published."):  # an adapter of ours
         names += [own, *_needed(_file(own))]
     given = {"conformance": FACE, "conformance.core.homes": HOMES.format(spec=SPEC, package=package)}
+    given["conformance.kit"] = "\n".join(ast.unparse(node) for node in _public_kit() if node.module in names)
     names += [parent for name in names if (parent := name.rpartition(".")[0]).startswith("spec_impl.")]
     names += [name for package in names if _file(package).name == OURS for name in _needed(_file(package))]
     packages = (*PACKAGES, *dict.fromkeys(name for name in names if _file(name).name == OURS))
@@ -139,11 +142,22 @@ def _imported(file: Path) -> tuple[str, ...]:
     for node in [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]:
         tree.body.remove(node)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    homes = {own.name: str(node.module) for node in _public_kit() for own in node.names}
+    pairs = [(str(node.module), own.name) for node in found for own in node.names]
     names = [
-        name for node in found for name in (f"{node.module}", *(f"{node.module}.{own.name}" for own in node.names))
+        name
+        for module, own in pairs
+        for name in (homes.get(own, module) if module == _KIT else module, f"{module}.{own}")
     ]
     own = ("conformance", "published", "spec_impl")
     return tuple(name for name in names if name.startswith(own) and _file(name).is_file())
+
+
+@cache
+def _public_kit() -> tuple[ast.ImportFrom, ...]:
+    """Return the imports of the kit itself: the public names, each from its home."""
+    tree = ast.parse(ROOT.joinpath(*_KIT.split("."), OURS).read_text("utf-8"))
+    return tuple(node for node in tree.body if isinstance(node, ast.ImportFrom))
 
 
 def _file(name: str) -> Path:

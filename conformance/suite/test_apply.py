@@ -8,13 +8,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import SampleCall, every_sample
-from conformance.kit.deviations import Deviation
-from conformance.kit.marks import clause
+from conformance.kit import Deviation, SampleCall, Subject, World, clause, every_sample, expect
 from conformance.kit.parameters import parameter_mismatch
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 
 @clause("Function.apply.accepts")

@@ -10,21 +10,29 @@ from itertools import product
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect
+from conformance.kit import (
+    Deviation,
+    NotApplicable,
+    Probe,
+    SampleCall,
+    Subject,
+    World,
+    clause,
+    differentiated,
+    expect,
+    is_strided,
+    many,
+    need,
+    same_values,
+)
 from conformance.kit.backward import need_backward
-from conformance.kit.calls import SampleCall, differentiate, differentiated
-from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.marks import clause
+from conformance.kit.calls import differentiate
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.observation.collectives import unseen_change
 from conformance.kit.observation.looks import backwards, look_at, named_calls
 from conformance.kit.observation.overlap import calls_without_overlap
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_strided, many, same_values
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, lies_otherwise
 from conformance.kit.variations.variants import in_dtype
-from conformance.kit.world import World
 
 
 @clause("Function.backward.accepts")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.kit.calls import SampleCall, in_double
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import WRITES_INTO_GRADIENTS, Deviation, Probe, SampleCall, clause, in_double, need
 from conformance.kit.graph import functions_behind
-from conformance.kit.marks import clause
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.observation import collectives
-from conformance.kit.probe import WRITES_INTO_GRADIENTS, Probe
 from conformance.kit.variations.transforms import is_refused, vjp
 
 REPEATED = "the gradient itself is wrong, and the second derivative uses it; see Function.backward.gradient"

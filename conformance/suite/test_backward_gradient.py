@@ -5,12 +5,23 @@ from __future__ import annotations
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, differentiate, differentiated, in_double
+from conformance.kit import (
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    cases,
+    clause,
+    differentiated,
+    expect,
+    in_double,
+    is_strided,
+    need,
+    seeds,
+)
+from conformance.kit.calls import BACKWARD_SEED, differentiate
 from conformance.kit.copies import given_copy
-from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
-from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import (
     expect_derivative,
@@ -23,10 +34,8 @@ from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles import formula
 from conformance.kit.oracles.sample import judged_inputs, said_of, takes_half_alone
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, is_strided
+from conformance.kit.tensors import dense
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_distinct_values, worst_error
-from conformance.kit.world import World
 
 #: What a gradient in a leaf may come from that is not added up once.
 MEDDLED = "backward writes to .grad itself, as an inner backward pass does, or returns a tensor that it found there"

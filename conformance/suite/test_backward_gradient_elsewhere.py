@@ -8,18 +8,14 @@ from dataclasses import replace
 
 import torch
 
-from conformance.kit.calls import Run, SampleCall
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import cases, clause
+from conformance.kit import Deviation, Run, SampleCall, Subject, World, cases, clause, is_strided, need, same_values
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import points_near, rms_size
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, is_arrangeable, is_strided, same_values
+from conformance.kit.tensors import dense, is_arrangeable
 from conformance.kit.variations.variants import repeatable_samples, with_number
-from conformance.kit.world import World
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
 DIVIDED = "backward divides by a value that may be zero, or takes its logarithm"

@@ -8,23 +8,33 @@ from itertools import pairwise
 
 import torch
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall, active_samples, differentiated
+from conformance.kit import (
+    Deviation,
+    Probe,
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    active_samples,
+    clause,
+    differentiated,
+    expect,
+    is_strided,
+    need,
+    same_values,
+    seeds,
+    share_memory,
+)
 from conformance.kit.comparable import copied, names
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import clause
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import freed, is_strided, same_values, share_memory
+from conformance.kit.tensors import freed
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import draws, lengthened, with_distinct_values
-from conformance.kit.world import World
 
 #: How many inputs are moved, one at a time.
 MOVED = 4

@@ -8,9 +8,7 @@ from functools import partial
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
-from conformance.kit.probe import Probe
+from conformance.kit import Probe, clause, need
 from conformance.kit.variations.ways import by_way_of, need_repeatable
 
 

@@ -6,8 +6,7 @@ from functools import partial
 
 from torch.utils.checkpoint import checkpoint
 
-from conformance.kit.marks import clause
-from conformance.kit.probe import Probe
+from conformance.kit import Probe, clause
 from conformance.kit.variations.ways import by_way_of, need_repeatable
 
 #: The kind that PyTorch recommends. It imports the compiler.

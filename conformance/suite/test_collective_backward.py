@@ -8,21 +8,16 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import clause, deadline, ranks
+from conformance.kit import Deviation, Subject, World, all_ranks, clause, deadline, expect, need, ranks, world_group
 from conformance.kit.observation.collectives import counted
-from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, kept_of, signature_of
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import GroupCall, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import need_right_gradient
-from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.typed_values import cotangent
-from conformance.kit.world import World
 
 #: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
 GRADIENT_TYPES = {Type.R: (Type.P,), Type.I: (Type.I,), Type.V: (Type.V,), Type.P: (Type.R, Type.I)}

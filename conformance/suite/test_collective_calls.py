@@ -11,12 +11,23 @@ import torch
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Signature
 from conformance.core.worlds import is_simulated
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit import (
+    Deviation,
+    Subject,
+    World,
+    all_ranks,
+    cases,
+    clause,
+    deadline,
+    differentiable,
+    expect,
+    need,
+    ranks,
+    share_memory,
+    world_group,
+)
 from conformance.kit.observation.collectives import Started, counted_in_groups
 from conformance.kit.observation.overlap import changed_under_way
-from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, need_types, signature_of
 from conformance.kit.spmd.late import (
     are_near,
@@ -29,10 +40,7 @@ from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, share_memory
 from conformance.kit.typed_values import cotangent
-from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]
 #: The expected gradient on one rank; if it is wrong among several too, that is reported once.

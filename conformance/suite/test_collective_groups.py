@@ -8,10 +8,21 @@ from typing import Any
 
 import torch
 
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import (
+    Deviation,
+    Subject,
+    World,
+    all_ranks,
+    cases,
+    clause,
+    deadline,
+    differentiable,
+    need,
+    ranks,
+    world_group,
+)
 from conformance.kit.display import shown
-from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
+from conformance.kit.process_groups import among, group_of, orders_groups
 from conformance.kit.spmd.claims import Claim, by_types, claims, in_smaller_group, kept_of, need_judged_on, signature_of
 from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.smaller_worlds import (
@@ -24,10 +35,7 @@ from conformance.kit.spmd.smaller_worlds import (
 )
 from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.spmd.wrong_gradients import moved, wrong_gradient
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import Ranks, cotangent
-from conformance.kit.world import World
 
 TAKES_NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
 #: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.

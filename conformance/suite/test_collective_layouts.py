@@ -6,17 +6,27 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit import (
+    Deviation,
+    Subject,
+    World,
+    all_ranks,
+    cases,
+    clause,
+    deadline,
+    differentiable,
+    expect,
+    need,
+    ranks,
+    same_values,
+    world_group,
+)
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.owed import backward
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, same_values, shares_elements
+from conformance.kit.tensors import shares_elements
 from conformance.kit.typed_values import cotangent
 from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
-from conformance.kit.world import SPOILED, World
+from conformance.kit.world import SPOILED
 
 EXPANDED = "expanded from one number"
 #: Outcome of a call: the results, or the error.

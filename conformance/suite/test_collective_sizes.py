@@ -9,19 +9,25 @@ from dataclasses import replace
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit import (
+    Deviation,
+    Subject,
+    World,
+    all_ranks,
+    clause,
+    deadline,
+    differentiable,
+    expect,
+    need,
+    ranks,
+    world_group,
+)
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import GroupCall, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import cotangent
-from conformance.kit.world import World
 
 
 @clause("Collective.backward.gradient")

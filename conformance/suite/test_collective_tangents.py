@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import NO_JVP, Deviation, need
-from conformance.kit.marks import clause, deadline
+from conformance.kit import NO_JVP, Deviation, Subject, World, all_ranks, clause, deadline, expect, need, world_group
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.slopes import compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.tensor_calls import jvp_of
-from conformance.kit.subject import Subject
 from conformance.kit.variations.transforms import Direction
-from conformance.kit.world import World
 
 
 @clause("Function.jvp.tangent")

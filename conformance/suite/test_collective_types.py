@@ -10,11 +10,9 @@ import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Signature, Type
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, world_group
 from conformance.kit.display import shown, shown_apart
-from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.numerics.tolerances import SINGLE
-from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import (
     Claim,
     arguments_held,
@@ -32,9 +30,7 @@ from conformance.kit.spmd.late import (
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
-from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
-from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
 ROUNDINGS_APART = 64

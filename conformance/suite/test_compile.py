@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, differentiated
-from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.marks import clause
+from conformance.kit import (
+    Deviation,
+    NotApplicable,
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    clause,
+    differentiated,
+    expect,
+    need,
+)
 from conformance.kit.observation.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.observation.compiled_engine import is_wrong
-from conformance.kit.subject import Subject
 from conformance.kit.variations.variants import draws, lengthened
 from conformance.kit.variations.ways import works_in_place
-from conformance.kit.world import World
 
 
 @clause("Function.compile.agrees")

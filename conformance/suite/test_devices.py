@@ -9,14 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import SampleCall, active_samples, every_sample
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import clause
+from conformance.kit import Deviation, SampleCall, Subject, World, active_samples, clause, every_sample, expect, need
 from conformance.kit.modes import OperationMode, carry_out
-from conformance.kit.subject import Subject
 from conformance.kit.variations.variants import draws, worst_error
-from conformance.kit.world import World
 
 #: Relative tolerance between a device and the CPU: wide, since errors are searched, not imprecision.
 _NEAR, _NEAR_IN_HALF = 0.01, 0.5

@@ -6,12 +6,8 @@ import math
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import cases, clause
+from conformance.kit import Deviation, Run, SampleCall, Subject, World, cases, clause, expect, need
 from conformance.kit.numerics.nearby import perturbed
-from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.variations.variants import (
     GRADIENT_TOLERANCES,
@@ -23,7 +19,6 @@ from conformance.kit.variations.variants import (
     size_of,
     worst_error,
 )
-from conformance.kit.world import World
 
 
 @clause("Function.backward.gradient")

@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import World, cases, clause, expect
 from conformance.kit.functions import build, forward_mode, leaf, nothing, tensor
-from conformance.kit.marks import cases, clause
-from conformance.kit.world import World
 
 
 @clause("Function.forward.data-on-ctx")

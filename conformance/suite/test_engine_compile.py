@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, NotApplicable
-from conformance.kit.marks import cases, clause
+from conformance.kit import Deviation, NotApplicable, World, cases, clause, expect
 from conformance.kit.observation.compiled_engine import compiled_result, eager_result, excused
-from conformance.kit.world import World
 
 
 @clause("Function.compile.methods")

@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import World, cases, clause, expect
 from conformance.kit.functions import build, leaf, tensor
-from conformance.kit.marks import cases, clause
-from conformance.kit.world import World
 
 
 @clause("Function.attributes.hook-order")

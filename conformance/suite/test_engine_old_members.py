@@ -6,10 +6,8 @@ import warnings
 from functools import partial
 from typing import Any
 
-from conformance.kit import expect
+from conformance.kit import World, cases, clause, expect
 from conformance.kit.functions import build, leaf, nothing, tensor
-from conformance.kit.marks import cases, clause
-from conformance.kit.world import World
 
 
 def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:

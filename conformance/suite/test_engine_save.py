@@ -8,10 +8,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from conformance.core.garbage import collector_paused
-from conformance.kit import expect
+from conformance.kit import World, cases, clause, expect
 from conformance.kit.functions import build, leaf, tensor
-from conformance.kit.marks import cases, clause
-from conformance.kit.world import World
 
 
 def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any = None) -> Any:

@@ -7,10 +7,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import World, cases, clause, expect
 from conformance.kit.functions import build, forward_mode, tensor
-from conformance.kit.marks import cases, clause
-from conformance.kit.world import World
 
 
 @clause("Function.save_for_forward.only-tensors")

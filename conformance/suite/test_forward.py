@@ -9,12 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import SampleCall, every_sample
-from conformance.kit.deviations import need
+from conformance.kit import SampleCall, Subject, World, clause, every_sample, expect, many, need, seeds, share_memory
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.graph import contexts_behind
-from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.memory import kept_alive
@@ -22,9 +19,6 @@ from conformance.kit.process import isolation
 from conformance.kit.process.settings import unusual_settings
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import many, share_memory
-from conformance.kit.world import World
 
 
 @clause("Function.forward.no-tensor-on-ctx")

@@ -5,13 +5,9 @@ from __future__ import annotations
 import torch
 import torch.func
 
-from conformance.kit.calls import SampleCall
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit import Probe, SampleCall, clause, is_strided, need
 from conformance.kit.numerics.formula import is_linear
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.probe import Probe
-from conformance.kit.tensors import is_strided
 from conformance.kit.variations.transforms import Tensors, outputs
 
 

@@ -6,16 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit import Deviation, NotApplicable, Probe, Subject, World, cases, clause, expect, need, ranks, varies
 from conformance.kit.first_calls import calls_after, difference
-from conformance.kit.marks import cases, clause, ranks, varies
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.histories import HISTORIES, run_before
 from conformance.kit.variations.sizes import holds_no_object
-from conformance.kit.world import World
 
 CACHED_FOR_LATER = "a call caches a value that later calls use, although their sizes, dtypes or modes differ"
 OBJECTS = "an object among the arguments may remember earlier calls"

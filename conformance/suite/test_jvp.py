@@ -7,21 +7,29 @@ from functools import partial
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import SampleCall, active_samples, differentiate, in_double
-from conformance.kit.deviations import NO_JVP, Deviation, need
+from conformance.kit import (
+    NO_JVP,
+    Deviation,
+    SampleCall,
+    Subject,
+    World,
+    active_samples,
+    clause,
+    differentiable,
+    expect,
+    in_double,
+    many,
+    need,
+)
+from conformance.kit.calls import differentiate
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.marks import clause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.formula import declared_gradients, is_linear
 from conformance.kit.numerics.nearby import points_near
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, many
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
-from conformance.kit.world import World
 
 _UNREACHED = "the call does not reach jvp of the class under test"
 

@@ -7,17 +7,25 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, every_sample
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit import (
+    NotApplicable,
+    Probe,
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    clause,
+    every_sample,
+    expect,
+    is_strided,
+    need,
+    seeds,
+)
+from conformance.kit.calls import BACKWARD_SEED
 from conformance.kit.gradients import leaf_gradients
-from conformance.kit.marks import clause
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import freed, is_strided
+from conformance.kit.tensors import freed
 from conformance.kit.variations.layouts import MetaLayoutMode, MixingMode, telling_strides
-from conformance.kit.world import World
 
 
 @clause("Function.backward.any-layout")

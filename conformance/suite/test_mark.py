@@ -8,17 +8,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall
-from conformance.kit.deviations import Deviation
-from conformance.kit.marks import clause
+from conformance.kit import Deviation, Run, SampleCall, Subject, World, clause, expect, is_strided
 from conformance.kit.observation.collectives import unseen_change
 from conformance.kit.observation.looks import WitnessedCall, expect_early, expect_once, look_at, looks_with, steps
 from conformance.kit.observation.overlap import calls_without_overlap
 from conformance.kit.observation.witness import EARLY, ObservedCall
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_strided
-from conformance.kit.world import World
 
 #: Where torch.library makes Functions of operators. Their schemas say what they change, and a collective that was
 #: started before may still be filling their inputs.

@@ -8,17 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch.autograd import forward_ad
 
-from conformance.kit import expect
-from conformance.kit.calls import SampleCall, in_double
-from conformance.kit.deviations import NO_JVP, NotApplicable, need
-from conformance.kit.marks import clause
+from conformance.kit import NO_JVP, NotApplicable, Probe, SampleCall, World, clause, expect, in_double, is_strided, need
 from conformance.kit.numerics.nearby import points_near, random_direction
 from conformance.kit.numerics.slopes import LossAlong, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.probe import Probe
-from conformance.kit.tensors import is_strided
 from conformance.kit.variations.transforms import Direction, outputs, tangents
 from conformance.kit.variations.variants import draws
-from conformance.kit.world import World
 
 
 @clause("Function.backward.mixed-modes")

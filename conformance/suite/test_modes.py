@@ -8,17 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import every_sample
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import Deviation, Probe, Subject, World, clause, every_sample, expect, need
 from conformance.kit.frames import told
-from conformance.kit.marks import clause
 from conformance.kit.observation.looks import look_at, steps
 from conformance.kit.observation.witnessing import witnessing
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
 from conformance.kit.variations.ways import under
-from conformance.kit.world import World
 
 
 @clause("Function.backward.undefined")

@@ -9,18 +9,24 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.prose import with_article
-from conformance.kit import expect
+from conformance.kit import (
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    clause,
+    differentiable,
+    every_sample,
+    expect,
+    many,
+    need,
+    same_values,
+)
 from conformance.kit.backward import need_backward
-from conformance.kit.calls import Run, SampleCall, every_sample
-from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
-from conformance.kit.marks import clause
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.operations import MethodCall, operations_of
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, many, same_values
-from conformance.kit.world import World
 
 
 @clause("Function.setup_context.no-compute")

@@ -6,18 +6,24 @@ from functools import partial
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, differentiated, in_double
-from conformance.kit.deviations import need
-from conformance.kit.marks import cases, clause
+from conformance.kit import (
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    cases,
+    clause,
+    differentiated,
+    expect,
+    in_double,
+    many,
+    need,
+)
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.oracles.sample import HALVES
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import many
 from conformance.kit.variations.variants import draws, in_dtype
 from conformance.kit.variations.ways import under
-from conformance.kit.world import World
 
 #: Gradients in half precision may be off by this part of the largest element, beside what rounding the inputs changes.
 FORGIVEN = 0.1

@@ -7,15 +7,10 @@ import sys
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall
+from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
 from conformance.kit.comparable import copied, names
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
-from conformance.kit.probe import Probe
-from conformance.kit.tensors import is_strided, with_attributes
+from conformance.kit.tensors import with_attributes
 from conformance.kit.variations.meaning import meant
-from conformance.kit.world import World
 
 CACHED_BY_ADDRESS = "a value is cached by the tensor's address, which another tensor gets after the first one is freed"
 WORKS_IN_PLACE = "it works in place"

@@ -7,15 +7,9 @@ from itertools import combinations
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_strided
+from conformance.kit import Run, SampleCall, Subject, World, clause, expect, is_strided, need, seeds
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import repeatable_samples, same_outputs
-from conformance.kit.world import World
 
 
 @clause("Function.backward.gradient")

@@ -6,18 +6,11 @@ from functools import partial
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall
-from conformance.kit.deviations import need
+from conformance.kit import Probe, Run, SampleCall, Subject, World, clause, expect, need, same_values
 from conformance.kit.graph import contexts_behind
-from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import expect_early, expect_once, look_at, looks_with, steps
 from conformance.kit.observation.offload import offloaded
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import same_values
-from conformance.kit.world import World
 
 #: PyTorch's message for transforms of torch.func under saved-tensor hooks.
 NO_HOOKS_IN_TRANSFORMS = "don't yet support saved tensor hooks"

@@ -9,26 +9,25 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, every_sample
-from conformance.kit.deviations import need
-from conformance.kit.graph import contexts_behind
-from conformance.kit.marks import clause
-from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.probe import Probe
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import (
-    address,
+from conformance.kit import (
+    Probe,
+    Run,
+    SampleCall,
+    Subject,
+    World,
+    clause,
     differentiable,
-    freed,
-    is_arrangeable,
+    every_sample,
+    expect,
     is_strided,
+    need,
     same_values,
     share_memory,
-    strided_parts,
 )
+from conformance.kit.graph import contexts_behind
+from conformance.kit.observation.ctx_tensors import tensors_on
+from conformance.kit.tensors import address, freed, is_arrangeable, strided_parts
 from conformance.kit.variations.layouts import LAYOUTS, Arrange, changes
-from conformance.kit.world import World
 
 UNSAVED = "backward reads a tensor on ctx that save_for_backward did not save, so PyTorch cannot notice the change"
 ALIAS = "save_for_backward saved an alias, such as .data or a sparse tensor, whose changes are not noticed"

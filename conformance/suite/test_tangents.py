@@ -6,17 +6,11 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import SampleCall
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit import SampleCall, Subject, World, clause, expect, many, need, seeds
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import forward_mode_run, jvps, look_at_forward_mode
 from conformance.kit.observation.witness import ObservedCall
 from conformance.kit.seeds import expect_not_seeded
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import many
-from conformance.kit.world import World
 
 
 @clause("Function.jvp.tangents-untouched")

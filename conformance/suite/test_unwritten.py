@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import Deviation, SampleCall, Subject, World, clause, every_sample, expect, need
 from conformance.kit.backward import need_backward
-from conformance.kit.calls import SampleCall, every_sample
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import clause
-from conformance.kit.subject import Subject
 from conformance.kit.unwritten import UNWRITTEN, reads_unwritten, results_and_gradients
 from conformance.kit.variations.variants import JUDGED_BY_SPEC
-from conformance.kit.world import World
 
 #: Results and gradients of a call.
 Made = tuple[list[torch.Tensor], list[torch.Tensor]]

@@ -7,17 +7,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import Deviation, Run, SampleCall, Subject, World, cases, clause, expect, need
+from conformance.kit import active_samples as differentiable
 from conformance.kit.backward import need_backward
-from conformance.kit.calls import Run, SampleCall
-from conformance.kit.calls import active_samples as differentiable
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import cases, clause
 from conformance.kit.modes import UndefinedMode
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.numerics.slopes import epsilon
-from conformance.kit.subject import Subject
 from conformance.kit.variations.layouts import (
     LAYOUTS,
     Arrange,
@@ -40,7 +36,6 @@ from conformance.kit.variations.variants import (
     without_rows,
     worst_error,
 )
-from conformance.kit.world import World
 
 #: What two calls are compared by: their results, or the gradients.
 ReadTensors = Callable[[Run], list[torch.Tensor]]

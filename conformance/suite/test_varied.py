@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from torch.autograd.function import BackwardCFunction
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import Deviation, Probe, clause, expect, need, varies
 from conformance.kit.frames import is_misfit, told
 from conformance.kit.judged import expect_derivative_at, expect_same, need_fine, need_numeric
-from conformance.kit.marks import clause, varies
-from conformance.kit.probe import Probe
 from conformance.kit.variations.axis import Variation
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause, varies
-from conformance.kit.probe import Probe
+from conformance.kit import Probe, clause, expect, need, varies
 from conformance.kit.variations.axis import Variation
 
 ALREADY = "without variation it changes them too, and another test reports it"

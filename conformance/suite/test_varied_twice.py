@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from conformance.kit import expect
-from conformance.kit.deviations import NO_JVP, NotApplicable, need
+from conformance.kit import NO_JVP, WRITES_INTO_GRADIENTS, NotApplicable, Probe, cases, clause, expect, need, varies
 from conformance.kit.judged import expect_tangent_at, is_derivative, need_right
-from conformance.kit.marks import cases, clause, varies
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.probe import WRITES_INTO_GRADIENTS, Probe
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.batches import (
     NO_OUT_DIM,

@@ -8,18 +8,13 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.marks import cases, clause
+from conformance.kit import Deviation, Subject, World, cases, clause, expect, need, same_values
 from conformance.kit.recording import Noted, recording
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import same_values
 from conformance.kit.variations.batches import BATCH_SIZE, Batch, batches, choices, expect_batch, given_whole, variants
 from conformance.kit.variations.batches import batch as make
 from conformance.kit.variations.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
 from conformance.kit.variations.transforms import Tensors, call_with, outputs
 from conformance.kit.variations.ways import works_in_place
-from conformance.kit.world import World
 
 NO_RULE = "it has neither vmap nor generate_vmap_rule"
 #: The effect of each option for randomness on equal samples.

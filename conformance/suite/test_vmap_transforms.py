@@ -9,15 +9,10 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import SampleCall
-from conformance.kit.deviations import NO_JVP, need
+from conformance.kit import NO_JVP, SampleCall, Subject, World, clause, expect, need
 from conformance.kit.gradients import Gradients
-from conformance.kit.marks import clause
-from conformance.kit.subject import Subject
 from conformance.kit.variations.batches import Batch, BatchComparison, Values, batches, expect_batches
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
-from conformance.kit.world import World
 
 NO_BACKWARD = "the class defines no backward, which torch.func calls"
 OF_INPUT, OF_OUTPUT = "of differentiated input", "of differentiable output"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.kit import Specification
 from conformance.kit.gathers.expected import samples
-from conformance.kit.specs import Specification
 
 specification = Specification(samples, gathers=True, gradient="spec", result="tuple")

@@ -6,8 +6,7 @@ import time
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit import NotApplicable, Subject, World, cases, clause, expect, need, ranks
 from conformance.kit.gathers.expected import (
     INPUT_LAYOUTS,
     carries,
@@ -20,11 +19,8 @@ from conformance.kit.gathers.expected import (
     gradient,
     rank_inputs,
 )
-from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
-from conformance.kit.subject import Subject
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS
-from conformance.kit.world import World
 
 
 def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import Deviation, Subject, World, cases, clause, expect, need, ranks
 from conformance.kit.gathers.expected import INPUT_LAYOUTS, carries, entries, expect_entries, rank_inputs, same_bits
 from conformance.kit.gathers.mistakes import entry_mistakes
-from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import likely_form, misshaped
-from conformance.kit.subject import Subject
 from conformance.kit.tensors import address
-from conformance.kit.world import World
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")

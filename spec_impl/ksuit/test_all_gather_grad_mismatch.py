@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit.deviations import need
+from conformance.kit import Subject, World, cases, clause, deadline, need, ranks
 from conformance.kit.gathers.refusals import expect_refused
-from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 #: Inputs of the odd rank and of the others; equal numbers of elements or bytes make the mismatch hard to notice.
 #: First those that end at once if undetected: the others may crash, or hang.

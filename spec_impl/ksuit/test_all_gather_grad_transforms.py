@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation
+from conformance.kit import Deviation, Subject, World, cases, clause, expect, ranks
 from conformance.kit.gathers.expected import (
     cotangents,
     entries,
@@ -20,9 +19,6 @@ from conformance.kit.gathers.expected import (
     rank_inputs,
 )
 from conformance.kit.gathers.mistakes import entry_mistakes
-from conformance.kit.marks import cases, clause, ranks
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 
 def _expect_tangents(world: World, actual: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:

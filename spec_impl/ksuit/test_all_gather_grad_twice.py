@@ -7,13 +7,9 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit import NotApplicable, Subject, World, cases, clause, deadline, expect, need, ranks
 from conformance.kit.gathers.expected import cotangents, entries, need_jvp, need_transforms, need_vmap, rank_inputs
 from conformance.kit.gathers.mistakes import added_up
-from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 
 def _squares(subject: Subject, world: World) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -12,12 +12,9 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import Subject, World, cases, clause, deadline, expect, ranks
 from conformance.kit.gathers.expected import cotangents, entries, gradient, rank_inputs
-from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation import collectives
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 
 def _leaf(world: World) -> torch.Tensor:

@@ -9,13 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import cases, clause
+from conformance.kit import Subject, World, cases, clause, expect, need
 from conformance.kit.observation.looks import function_classes
 from conformance.kit.observation.witnessing import witnessing
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "view": lambda base: base.view(6, 4),

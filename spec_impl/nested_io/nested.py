@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
+from conformance.kit import Subject, World, expect, need
 from conformance.kit.functions import nothing
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 
 class Pair(NamedTuple):

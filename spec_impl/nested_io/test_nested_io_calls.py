@@ -6,11 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import cases, clause
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
+from conformance.kit import Subject, World, cases, clause, expect, need
 from spec_impl.nested_io.nested import tensors_in, written
 
 

@@ -7,11 +7,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
+from conformance.kit import Subject, World, clause, expect, need
 from spec_impl.nested_io.nested import expect_nested, tensors_in, written
 
 FORWARD_MODE = "a subclass cannot define jvp_extended, and PyTorch's own class cannot nest tangents"

@@ -7,12 +7,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import Subject, World, cases, clause, expect, need
 from conformance.kit.backward import has_own_apply
-from conformance.kit.deviations import need
-from conformance.kit.marks import cases, clause
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 from spec_impl.nested_io.nested import expect_nested, tensors_in, written
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conformance.kit.specs import Specification, random
+from conformance.kit import Specification, random
 
 
 def inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:

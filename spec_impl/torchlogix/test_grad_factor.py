@@ -8,13 +8,9 @@ from typing import Any
 import torch
 import torch.autograd.forward_ad as fwd
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.marks import cases, clause
+from conformance.kit import NotApplicable, Subject, World, cases, clause, expect, need
 from conformance.kit.observation.looks import function_classes
 from conformance.kit.observation.witnessing import witnessing
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.
 FACTORS = (1.0, 0.0, -1.0, 0.5, -2.5, 0.001, 1000.0, 3)

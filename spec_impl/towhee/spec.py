@@ -9,10 +9,8 @@ from typing import Any
 
 import torch
 
+from conformance.kit import Specification, Subject, World
 from conformance.kit.gathers.expected import samples
-from conformance.kit.specs import Specification
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,13 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit import NotApplicable, Subject, World, cases, clause, expect, need, ranks
 from conformance.kit.gathers.expected import INPUT_LAYOUTS, carries, rank_inputs, same_bits
 from conformance.kit.gathers.mistakes import join_mistakes
-from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.observation import collectives
 from conformance.kit.observation.looks import function_classes
 from conformance.kit.observation.witnessing import witnessing
-from conformance.kit.subject import Subject
 from conformance.kit.tensors import address
-from conformance.kit.world import World
 from spec_impl.towhee.spec import NOT_HANDED, Launch, gets_args, launch
 
 

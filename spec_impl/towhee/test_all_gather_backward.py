@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import Deviation, Subject, World, cases, clause, expect, need, ranks
 from conformance.kit.gathers.expected import (
     INPUT_LAYOUTS,
     central_differences,
@@ -16,11 +15,8 @@ from conformance.kit.gathers.expected import (
     rank_inputs,
 )
 from conformance.kit.gathers.mistakes import Table, slice_mistakes
-from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
-from conformance.kit.subject import Subject
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS
-from conformance.kit.world import World
 from spec_impl.towhee.spec import launch
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit.deviations import need
+from conformance.kit import Subject, World, cases, clause, deadline, need, ranks
 from conformance.kit.gathers.expected import need_vmap
 from conformance.kit.gathers.refusals import expect_refused
-from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 from spec_impl.towhee.spec import NOT_HANDED, Launch, gets_args, launch
 
 #: Inputs of the odd rank and of the others; equal numbers of elements make the mismatch hard to notice.

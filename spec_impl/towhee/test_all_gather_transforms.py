@@ -8,13 +8,9 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, NotApplicable
+from conformance.kit import Deviation, NotApplicable, Subject, World, cases, clause, expect, ranks
 from conformance.kit.gathers.expected import cotangents, gradient, need_jvp, need_transforms, need_vmap, rank_inputs
 from conformance.kit.gathers.mistakes import join_mistakes
-from conformance.kit.marks import cases, clause, ranks
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 from spec_impl.towhee.spec import launch
 
 

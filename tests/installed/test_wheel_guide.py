@@ -43,6 +43,6 @@ def test_the_guide_to_specifications_goes_from_nothing_to_a_page(programs, autho
         else:
             said = run([programs / name, *words], author)
             if words[0] == "prove":
-                assert "7 of 7 are noticed" in said, said
+                assert "7 of 7 mutants noticed" in said, said
                 assert "GatedSum: 1 clause, 1 planted bug, 0 problems" in said, said
     assert 'id="clause-GatedSum.forward.closed"' in (author / "site" / "index.html").read_text("utf-8")

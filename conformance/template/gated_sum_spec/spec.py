@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.specs import Specification, random
+from conformance.kit import Specification, random
 
 
 def inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:

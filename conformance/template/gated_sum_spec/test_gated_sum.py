@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.marks import cases, clause
+from conformance.kit import cases, clause, expect
 
 
 @clause("GatedSum.forward.closed")

@@ -10,8 +10,7 @@ from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from conformance.kit.deviations import need
-from conformance.kit.specs import Specification
+from conformance.kit import Specification, need
 
 OPERATOR = "it is no operator of torch.library: give a CustomOpDef, or an OpOverload such as torch.ops.mylib.op.default"
 

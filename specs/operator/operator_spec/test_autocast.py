@@ -7,9 +7,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit import clause, expect, need
 from operator_spec.spec import call, definition_of, divided, each_tensor, overload_of, tensors_in
 from operator_spec.variants import called, error_of, fresh
 

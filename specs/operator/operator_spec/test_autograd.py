@@ -9,9 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.marks import clause
+from conformance.kit import NotApplicable, clause, expect, need
 from operator_spec.spec import call, divided, each_tensor, has_formula, overload_of, tensors_in
 from operator_spec.variants import NO_FORMULA, error_of, fresh, leaves_of
 

@@ -12,9 +12,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit import clause, expect, need
 from operator_spec.spec import divided, has_formula, overload_of, tensors_in
 from operator_spec.variants import SIZES, error_of, fresh, leaves_of, variants_of
 

@@ -13,9 +13,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit import clause, expect, need
 from operator_spec.spec import each_tensor, overload_of, tensors_in
 from operator_spec.variants import called, variants
 

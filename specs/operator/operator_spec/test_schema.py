@@ -6,9 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable
-from conformance.kit.marks import clause
+from conformance.kit import NotApplicable, clause, expect
 from operator_spec.spec import overload_of, tensors_in
 from operator_spec.variants import called, variants
 

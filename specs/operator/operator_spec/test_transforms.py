@@ -7,9 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.marks import cases, clause
+from conformance.kit import NotApplicable, cases, clause, expect, need
 from operator_spec.spec import call, definition_of, has_formula, tensors_in
 from operator_spec.variants import NO_FORMULA, fresh, is_number, leaves_of
 

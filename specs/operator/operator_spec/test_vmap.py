@@ -7,9 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit import clause, expect, need
 from operator_spec.spec import call, definition_of, has_rule, overload_of, tensors_in
 from operator_spec.variants import called, fresh
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.deviations import need
+from conformance.kit import need
 from operator_spec.spec import call, each_tensor, tensors_in
 
 #: Ways to change a tensor, by name.
