@@ -190,6 +190,7 @@ class Session:
     @cached_property
     def tests(self) -> list[PlannedTest]:
         """Plan every test, in the order in which they run."""
+        catalog.suite()  # is read while the forkserver imports torch; the subjects' specs are known only then
         planned = plan(promised_tests(*self.specs), clauses.registry(*self.specs), self.subjects, self.options.ranks)
         where = self.options.device_arguments
         tests = without_compiler(planned, self.options.compile, is_simulated(self.options.backend))
