@@ -17,6 +17,8 @@ from conformance.core import catalog, clauses
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import SubjectRef
 from conformance.prove import proving
+from conformance.prove.mutants import mutants
+from conformance.ranks.client import Forkserver
 from conformance.run.references import reference_subjects
 from tests.outside import OPERATORS, operators, operators_to_prove
 
@@ -62,6 +64,19 @@ def test_no_right_operator_is_accused(proof, right):
 def test_the_reference_is_right(proof):
     (subject,) = reference_subjects("Operator")
     assert broken(proof, subject) == set()
+
+
+def test_a_mutant_is_noticed_after_a_test_that_compiles(installed, monkeypatch):
+    """Before ranks are forked, what such a test needs is imported: never the package whose mutants are asked about."""
+    (subject,) = reference_subjects("Operator")
+    mutant = next(one for one in mutants(installed.folder / installed.reference) if "swap Mult" in one.name)
+    monkeypatch.setenv(
+        "PYTHONPATH", str(OPERATORS)
+    )  # an installed specification can be imported before ranks are forked
+    with Forkserver() as forkserver:
+        proof = proving._Proof(installed, forkserver)
+        assert broken(proof, subject) == set()
+        assert proving._noticed(proof, mutant, [subject])
 
 
 def test_every_clause_has_a_test_and_a_planted_bug(installed):

@@ -121,8 +121,13 @@ class Forkserver(Owner):
         return pids
 
     def preload(self, modules: Sequence[str]) -> None:
-        """Import more modules in the forkserver; ranks that were forked earlier import them themselves."""
-        missing = [name for name in modules if name not in self.imported]
+        """Import more modules in the forkserver; ranks that were forked earlier import them themselves.
+
+        Each run may look for modules elsewhere: only torch and this package are the same for all runs.
+        """
+        missing = [
+            name for name in modules if name not in self.imported and name.startswith(("torch.", "conformance."))
+        ]
         if missing:
             self.imported.update(missing)
             self._send({"op": "preload", "modules": missing})
