@@ -171,8 +171,8 @@ def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
 
 
 def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out constants, and attributes that have their text in a table."""
-    if what == "data":
+    """Leave out constants, attributes that have their text in a table, and second places of names of the kit."""
+    if what == "data" or (obj.imported and name.startswith("conformance.kit.")):  # each is described in its home
         return True
     if what == "method" and name.endswith(".__init__") and obj.docstring and not obj.inherited:
         return False  # it may have clauses
