@@ -64,6 +64,24 @@ def test_a_machine_of_little_memory_accuses_nobody(monkeypatch, asked, verdict):
     assert found(Subject(NoMemory, inputs=[X])).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "NCCL error in: NCCLUtils.cpp:253, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+        "NCCL error in: NCCLUtils.cpp:253, unhandled cuda error\nLast error:\nFailed to CUDA calloc async 8 bytes",
+    ],
+)
+def test_a_device_of_little_memory_accuses_nobody(said):
+    class NoDeviceMemory(Double):
+        @staticmethod
+        def forward(ctx, *args):
+            raise RuntimeError(said)
+
+    assert found(Subject(NoDeviceMemory, inputs=[X])).verdict == "incomplete"
+
+
 @pytest.mark.parametrize("function", [Fails, OneTooMany])
 def test_a_class_is_accused_of_what_it_raises_whatever_call_does(function):
     subject = Subject(function, inputs=[X], call=lambda function, x: function.apply(x + 1))

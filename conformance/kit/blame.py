@@ -23,6 +23,11 @@ from conformance.kit.subject import Subject
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
 _APPLIES = ".apply("
 NO_MEMORY = "memory ran out: a test keeps several copies of its arguments; give smaller samples"
+NO_DEVICE_MEMORY = "the memory of the device ran out, which other ranks use too: run the test again with a smaller -n"
+#: What is said of it outside of PyTorch's own allocator: by CUDA, its libraries and NCCL.
+_NO_DEVICE_MEMORY = re.compile(
+    r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|Cuda failure (\d+ )?'out of memory'|Failed to CUDA \w+ "
+)
 #: PyTorch's message if an allocation fails, with its size (bytes).
 _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
@@ -32,10 +37,12 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
 
     Raises:
         NotApplicable: ``call=`` itself raised, outside the subject.
-        Skipped: the same, and no call has returned so far; or memory ran out after calls had returned.
+        Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's.
     """
     # By their types: an exception may answer any question about itself with another one, even about its class.
     raised = error.__cause__ if issubclass(type(error), Deviation) else error
+    if raised is not None and _is_of_device_memory(raised):
+        raise Skipped(NO_DEVICE_MEMORY) from error
     if subject is None or raised is None or issubclass(type(raised), NotApplicable | Skipped | Unfit):
         return
     try:
@@ -62,6 +69,14 @@ def _is_of_memory(error: BaseException) -> bool:
         return True
     found = _NO_MEMORY.search(str(error)) if issubclass(type(error), RuntimeError) else None
     return found is not None and int(found[1]) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _is_of_device_memory(error: BaseException) -> bool:
+    """Tell whether an allocation on a device failed, be it the suite's own or the engine's: nobody is at fault."""
+    try:
+        return issubclass(type(error), RuntimeError) and bool(_NO_DEVICE_MEMORY.search(str(error)))
+    except (Exception, SystemExit):
+        return False
 
 
 def _frames(error: BaseException) -> list[FrameSummary]:
