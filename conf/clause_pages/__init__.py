@@ -70,6 +70,7 @@ UNDOCUMENTED = {
     "Specification",
     "Target",
     "UsageError",
+    "Variation",
     "_Call",
     "_Result",
 }
