@@ -33,13 +33,22 @@ TOO_LARGE = (
 )
 
 
-def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str, calls: int) -> Iterator[TestOutcome]:
-    """Run tests with this process as the only rank, and restore its state; start none after a number of calls."""
+def in_process(
+    tests: Sequence[PlannedTest], subject: Subject, device: str, calls: int | None = None
+) -> Iterator[TestOutcome]:
+    """Run tests with this process as the only rank, and restore its state.
+
+    Args:
+        tests: the tests.
+        subject: what they are run on.
+        device: where its samples are.
+        calls: of a large sample, after how many calls no further test starts.
+    """
     world = World(device=device)
     before = CALLS[subject.label]
-    with _as_a_rank(torch.device(world.device).type):
+    with _as_a_rank(torch.device(world.device).type, threads=torch.get_num_threads() if calls else 1):
         for test in tests:
-            if (made := CALLS[subject.label] - before) > calls:
+            if calls and (made := CALLS[subject.label] - before) > calls:
                 yield joined(test, [RankOutcome(0, "skip", TOO_LARGE.format(made))], 0.0)
             else:
                 yield _outcome(test, subject, world)
@@ -137,7 +146,7 @@ def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulati
 
 
 @contextmanager
-def _as_a_rank(device: str) -> Iterator[None]:
+def _as_a_rank(device: str, threads: int = 1) -> Iterator[None]:
     """Set the state that tests rely on, whatever the caller has set."""
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(mode=False))
@@ -146,5 +155,5 @@ def _as_a_rank(device: str) -> Iterator[None]:
             stack.enter_context(torch.autocast(kind, enabled=False))
         # For tensors this small threads mostly wait for each other: beside other work, ten times as long as one needs.
         stack.callback(torch.set_num_threads, torch.get_num_threads())
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads)
         yield

@@ -58,7 +58,7 @@ def judged(
         outcomes = _shown(on_simulated_ranks(chosen, subject, backend), len(chosen))
     else:
         device = device_of(subject)
-        calls = sys.maxsize
+        calls = None
         if (size := megabytes(subject)) >= LARGE:
             warnings.warn(f"{subject.label}: {SLOW.format(size)}", stacklevel=3)
             calls, known = MOST // size, clauses.registry(subject.spec).values()
