@@ -75,6 +75,14 @@ class FunctionBackward(Function):
 
            The value that backward returns for an input is the gradient with respect to that input.
 
+        .. clause:: Function.backward.exact
+           :level: quality
+           :sources: ours
+
+           The gradient is the derivative as closely as its dtype allows. A small number that backward adds and
+           forward does not, to keep a division finite, shows as a small error: below 1e-4 of the gradient it breaks
+           this clause, above that ``Function.backward.gradient``.
+
         .. clause:: Function.backward.none-allowed
            :party: engine
            :level: may

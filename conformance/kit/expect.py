@@ -131,15 +131,13 @@ def agrees(judgement: Judgement, what: str) -> None:
     if judgement.verdict != "differs":
         return
     by = f"{judgement.oracle}, {judgement.calls} calls"
+    where, size = "along its own direction", f"{1 + judgement.error:.9g} times the expected size"
+    right = f"the expected size, to {percent(judgement.resolution)}"
+    if judgement.rule == ELSEWHERE or judgement.may_be_meant:
+        size = f"off by {percent(abs(judgement.error))} of its size"
     if judgement.rule == ELSEWHERE:
-        size, seen = percent(judgement.error), percent(judgement.elsewhere)
-        raise Deviation(f"{what}, {ELSEWHERE}", f"off by {size} of its size", f"off by less than {seen} ({by})")
-    raise Deviation(
-        f"{what}, along its own direction",
-        f"{1 + judgement.error:.9g} times the expected size",
-        f"the expected size, to {percent(judgement.resolution)} ({by})",
-        judgement.likely,
-    )
+        where, right = ELSEWHERE, f"off by less than {percent(judgement.elsewhere)}"
+    raise Deviation(f"{what}, {where}", size, f"{right} ({by})", judgement.likely)
 
 
 @contextmanager

@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 #: Below that a resolution is said as a relative error, and not in percent.
 _FINE = 1e-3
+#: Errors below this, next to the gradient, may be meant: a small number in backward keeps a division finite. A tenth of
+#: gradcheck's relative tolerance.
+MAY_BE_MEANT = 1e-4
 #: Agrees and differs are meant up to the resolution; unclear is never a pass.
 Verdict = Literal["agrees", "differs", "unclear"]
 #: Where the error is: the gradient as a whole is too long, too short or reversed, or it has another shape.
@@ -49,13 +52,25 @@ class Judgement:
         """Return it as plain data for a report, without values that are not finite."""
         return {name: value for name, value in asdict(self).items() if isinstance(value, str) or math.isfinite(value)}
 
+    @property
+    def may_be_meant(self) -> bool:
+        """Whether an error was detected, and it is so small that the author may have meant it."""
+        return self.verdict == "differs" and abs(self.error) < MAY_BE_MEANT
+
     def is_finer_than(self, limit: float) -> bool:
         """Whether an error of the whole gradient beyond a limit would have been detected."""
         return self.verdict == "agrees" and self.resolution <= limit
 
     @property
+    def is_gross(self) -> bool:
+        """Whether an error was detected that nobody means."""
+        return self.verdict == "differs" and not self.may_be_meant
+
+    @property
     def likely(self) -> str:
         """Name the mistake that explains the error of the whole gradient, if it is a known one."""
+        if self.may_be_meant:
+            return "backward adds a small number that forward does not, or computes in a lower precision"
         if self.rule != ALONG or not math.isfinite(self.error):
             return ""
         factor = 1 + self.error

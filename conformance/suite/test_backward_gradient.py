@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch.utils import _pytree as pytree
 
@@ -33,7 +35,7 @@ from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles import formula
-from conformance.kit.oracles.sample import judged_inputs, said_of, takes_half_alone
+from conformance.kit.oracles.sample import JudgedInput, judged_inputs, said_of, takes_half_alone
 from conformance.kit.tensors import dense
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_distinct_values, worst_error
 
@@ -61,14 +63,31 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
         for apart in (with_distinct_values(sample, world) for sample in samples):
             if apart:
                 expect_derivative(apart, world)
-        judged = [one for sample, _ in found for one in judged_inputs(sample, world)]
+        judged = _judged([sample for sample, _ in found], world)
         for one in judged:
             world.note(one.name, one.judgement)
         for one in judged:
-            expect.agrees(one.judgement, f"gradient of {one.name}")
+            if one.judgement.is_gross:
+                expect.agrees(one.judgement, f"gradient of {one.name}")
     left = [sample.name(at) for sample, own in zip(samples, of_modules, strict=True) for at in own if not own[at]]
     said = f"gradient of {', '.join(left)} not judged: it belongs to a module that is an argument too" if left else ""
     return "; ".join(filter(None, [said, said_of(judged)]))
+
+
+@clause("Function.backward.exact")
+def test_gradient_is_exact(subject: Subject, world: World) -> None:
+    """The same judgements, of errors that are too small for the test above."""
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec defines it")
+    judged = world.try_call(lambda: _judged([sample for sample, _ in differentiated(subject, world)], world))
+    gross = judged is None or any(one.judgement.is_gross for one in judged)
+    need(judged and not gross, "the gradient is wrong by more, or raises; see Function.backward.gradient")
+    for one in judged or ():
+        expect.agrees(one.judgement, f"gradient of {one.name}")
+
+
+def _judged(samples: list[SampleCall], world: World) -> list[JudgedInput]:
+    """Judge the gradients of all inputs of all samples, once for both tests."""
+    return [one for each in samples for one in world.once(("judged", each.label), partial(judged_inputs, each, world))]
 
 
 def _expect_recorded(runs: list[Run]) -> None:

@@ -52,9 +52,9 @@ def test_sum_in_half_precision(subject: Subject, world: World, dtype: str) -> No
 
 @clause("AllGatherGradAutograd.backward.sum")
 @ranks(2, 3)
-@cases(shape=[(), (1,), (0,), (2, 0, 3), (2, 1, 3, 2)])
+@cases(shape=[(), (1,), (0,), (2, 0, 3), (2, 1, 3, 2), (517, 513)])
 def test_sum_in_every_shape(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
-    """Gradients of every shape are summed: no dimension, no element, many dimensions."""
+    """Gradients of every shape are summed: no dimension, no element, many dimensions, many elements."""
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
     actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
     expect_gradient(world, actual, table)

@@ -68,9 +68,10 @@ def test_special_values_keep_their_bits(subject: Subject, world: World, dtype: s
 
 @clause("AllGatherGradAutograd.forward.every-rank")
 @ranks(2, 3)
-def test_many_elements_arrive_whole(subject: Subject, world: World) -> None:
-    """A tensor far larger than one message arrives whole."""
-    tensors = rank_inputs(world, (257, 513), torch.float32)
+@cases(shape=[(31, 67), (257, 513)])
+def test_many_elements_arrive_whole(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
+    """A tensor larger than one message arrives whole, and so does a far larger one."""
+    tensors = rank_inputs(world, shape, torch.float32)
     actual = entries(subject, world, tensors[world.rank].clone().requires_grad_())
     expect_entries(world, actual, tensors)
 

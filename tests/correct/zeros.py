@@ -97,7 +97,7 @@ class Root(_OfItsInput):
 
     @staticmethod
     def slope(x):
-        return 0.5 / (x.abs() + 1e-6).sqrt()
+        return 0.5 / x.abs().sqrt().clamp_min(1e-3)
 
 
 class CubeRoot(_OfItsInput):

@@ -50,7 +50,7 @@ class ProductAFewPercentOff(ProductDoubledInBfloat16):
 class SlopeOfTanhInDouble(Function):
     """Rounds a constant in the gradient to five digits, an error of 1e-5 that gradcheck accepts.
 
-    Breaks: Function.backward.gradient
+    Breaks: Function.backward.exact
     """
 
     @staticmethod

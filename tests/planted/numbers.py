@@ -104,6 +104,45 @@ class WeightsWithoutTheMaximum(Function):
         return grad.unsqueeze(-1) * powers / powers.sum(-1, keepdim=True)
 
 
+class RootKeptFinite(Function):
+    """Adds a small number in backward, which keeps the gradient finite at zero and makes it too small elsewhere.
+
+    Breaks: Function.backward.exact
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        root = x.abs().sqrt()
+        ctx.save_for_backward(x, root)
+        return root
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, root = ctx.saved_tensors
+        return grad * x.sign() / (2 * root + 1e-7)
+
+
+class UnitRowsKeptFinite(Function):
+    """Adds a small number to the lengths of rows in backward alone: the error is not the same for all of them.
+
+    Breaks: Function.backward.exact
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        length = x.norm(dim=-1, keepdim=True)
+        ctx.save_for_backward(x, length)
+        return x / length
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, length = ctx.saved_tensors
+        unit = x / length
+        return (grad - unit * (grad * unit).sum(-1, keepdim=True)) / (length + 1e-6)
+
+
 class TopWithoutItsGate(Function):
     """Passes the gradient of a ReLU through below zero too.
 

@@ -47,7 +47,7 @@ class JudgedInput:
     @property
     def may_pass(self) -> bool:
         """Whether an error would have been seen, or none would matter."""
-        return _may_pass(self.judgement, self.limit)
+        return _may_pass(self.judgement, self.limit) or self.judgement.may_be_meant
 
 
 def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
@@ -85,7 +85,12 @@ def said_of(judged: Sequence[JudgedInput]) -> str:
         raise Skipped(_too_coarse(coarse))
     seen = [one.judgement for one in judged if one.is_seen]
     said = []
-    left = [one for one in judged if not one.is_seen]
+    left = [one for one in judged if not one.is_seen and not one.judgement.may_be_meant]
+    said += [
+        f"gradient of {one.name} off by {percent(abs(one.judgement.error))}: see Function.backward.exact"
+        for one in judged
+        if one.judgement.may_be_meant
+    ]
     for rule, those in groupby(sorted(left, key=lambda one: one.judgement.rule), lambda one: one.judgement.rule):
         said.append(f"gradient of {', '.join(one.name for one in those)} not judged: {rule}")
     return "; ".join([*said, max(seen, key=lambda one: one.resolution).seen] if seen else said)
