@@ -20,7 +20,8 @@ _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug
 
 #: What PyTorch's operations say of shapes that do not fit.
 _MISFIT = re.compile(
-    r"\b(?:must match|size mismatch|cannot be multiplied|invalid for input of size|Expected a tensor of dimension)\b"
+    r"\b(?:must match|size mismatch|cannot be multiplied|invalid for input of size|Expected a tensor of dimension"
+    r"|number of sizes provided)\b"
 )
 
 

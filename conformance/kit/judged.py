@@ -19,20 +19,10 @@ from conformance.kit.tensors import dense, same_values, to_double
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.choices import has_meant_derivative, has_surrogate, jumps_newly
 from conformance.kit.variations.layouts import LAYOUTS
-from conformance.kit.variations.sizes import is_read
+from conformance.kit.variations.sizes import has_parts_that_broadcast, is_read
 from conformance.kit.variations.transforms import tangents
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, size_of, worst_error
 from conformance.kit.world import World
-
-__all__ = [
-    "expect_derivative_at",
-    "expect_same",
-    "expect_tangent_at",
-    "is_derivative",
-    "need_fine",
-    "need_numeric",
-    "need_right",
-]
 
 #: How far two ways to compute the same gradient may be apart, in machine epsilons and at least.
 _ROUNDINGS, _LEAST = 64, 1e-9
@@ -141,12 +131,15 @@ def pairs_of(probe: Probe, there: Probe) -> list[tuple[object, object]]:
 
 
 def _plain(there: Probe, variation: Variation) -> Observed:
-    """The plain call of another sample; a gradient of another shape than its input is no refusal of the author's."""
+    """The plain call of another sample; a gradient of another shape than its input is no refusal of the author's.
+
+    Unless forward may take the call only because its parts happen to broadcast, or an index says nothing.
+    """
     try:
         return there.plain
     except RuntimeError as error:
-        # At other sizes forward may take what it was not made for: an index that says nothing, parts that broadcast.
-        if INVALID in str(error) and not variation.of("size"):
+        happens = variation.of("size") or (variation.of("number") and has_parts_that_broadcast(there.sample))
+        if INVALID in str(error) and not happens:
             raise Deviation("backward", str(error), "gradients, since forward accepts the call") from error
         raise
 
@@ -184,7 +177,7 @@ def expect_same(probe: Probe, variation: Variation) -> None:
         Deviation: they are not, beyond what rounding may do.
         NotApplicable: forward raises, or rounds more than the comparison could detect.
     """
-    is_drawn = variation.of("layout", "dtype") and probe.at(variation).draws_anything
+    is_drawn = variation.of("layout", "dtype", "gradient layout") and probe.at(variation).draws_anything
     need(not is_drawn, "the random numbers that it draws may depend on that")
     need(not (variation.of("gradient scale") and probe.draws), "it may round at random")
     actual, right = probe.go(variation), probe.equal_call(variation)
@@ -208,12 +201,12 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         worst = worst_error(actual.results, right.results)[1]
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
-    scale, fine = max((_largest(one) for one in right.gradients.values()), default=0.0), max(lower, default=0.0) ** 0.5
+    scale = max((_largest(one) for one in right.gradients.values()), default=0.0)
     wrong = []
     for at, gradient in actual.gradients.items():
         other = right.gradients[at]
         is_finite = bool(gradient.isfinite().all()) and bool(other.isfinite().all())
-        least = max(1e-5 * scale, _usual(probe, variation, at, fine))
+        least = max(1e-5 * scale, _usual(probe, variation, at, bool(lower)))
         gap = _gap(gradient, other, least) if is_finite else 0.0  # beyond the dtype's range
         eps = max([epsilon([gradient, other]), *lower])
         if not any(world.exchange(gap > max(_LEAST, _ROUNDINGS * eps))):
@@ -227,15 +220,17 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         raise Deviation(what, one, f"{two}, as the plain call gives")
 
 
-def _usual(probe: Probe, variation: Variation, at: int, fine: float) -> float:
+def _usual(probe: Probe, variation: Variation, at: int, is_lower: bool) -> float:
     """The least size of a gradient to compare with, for those that are next to nothing in a variation.
 
-    What saturates at another size is lost in a lower precision; for ones in place of random numbers the terms of a
-    gradient may cancel out, as those of softmax do.
+    What cancels out at another size, as attention with many columns does, is the rounding of its terms in a lower
+    precision; for ones in place of random numbers terms may cancel out, as those of softmax do.
     """
-    saturated = fine * _largest(probe.plain.gradients[at]) if fine else 0.0
+    there = probe.at(variation)
+    grown = max(1.0, there.sample.values[at].numel() / max(1, probe.sample.values[at].numel()))
+    rounded = grown**0.5 * _largest(probe.plain.gradients[at]) if is_lower else 0.0
     has_other_numbers = variation.of("gradient form")
-    return max(saturated, _largest(probe.at(variation).plain.gradients[at]) if has_other_numbers else 0.0)
+    return max(rounded, _largest(there.plain.gradients[at]) if has_other_numbers else 0.0)
 
 
 def _largest(one: torch.Tensor) -> float:

@@ -137,3 +137,22 @@ class BroadcastRow(Function):
     def backward(ctx, grad):
         x, row = ctx.saved_tensors
         return grad * row, (grad * x).sum(0, keepdim=True)
+
+
+class BiasAlongADimension(Function):
+    """Adds a bias of one column; with the other dimension the parts happen to broadcast, and it has another shape."""
+
+    @staticmethod
+    def inputs():
+        x, bias = torch.randn(4, 3, dtype=torch.float64), torch.randn(4, 1, dtype=torch.float64)
+        yield x.requires_grad_(), bias.requires_grad_(), 0
+
+    @staticmethod
+    def forward(ctx, x, bias, dim):
+        ctx.dim = dim
+        return x + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        others = [dim for dim in range(grad.dim()) if dim != ctx.dim]
+        return grad, grad.sum(others, keepdim=True), None

@@ -97,8 +97,13 @@ class _SampledSurrogate(Function):
         return grad * torch.rand_like(grad)
 
 
+def _matrices():
+    yield from inputs()
+    yield (torch.rand(3, 4, dtype=torch.float64).add(1).requires_grad_(),)  # random numbers follow memory
+
+
 SampledSurrogate = Subject(
-    _SampledSurrogate, inputs=inputs, formula=lambda args, grads: (grads[0] * torch.rand_like(grads[0]),)
+    _SampledSurrogate, inputs=_matrices, formula=lambda args, grads: (grads[0] * torch.rand_like(grads[0]),)
 )
 
 
@@ -143,3 +148,56 @@ class BiasBeforeNormalization(Function):
         result, scale = ctx.saved_tensors
         centred = (grad - grad.mean(0) - result * (grad * result).mean(0)) * scale
         return centred, centred.sum(0)
+
+
+def _of_shapes(seed, *shapes):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(shape, dtype=torch.float64, generator=generator).requires_grad_() for shape in shapes)
+
+
+class Attention(Function):
+    """Is the textbook's: with many columns its weights are zeros and ones, and single precision returns rounding."""
+
+    @staticmethod
+    def inputs():
+        for seed in range(3):
+            yield (*_of_shapes(seed, (2, 4, 3), (2, 4, 3), (2, 4, 3)), 0.5)
+
+    @staticmethod
+    def forward(ctx, q, k, v, scale):
+        weights = ((q @ k.mT) * scale).softmax(-1)
+        ctx.save_for_backward(q, k, v, weights)
+        ctx.scale = scale
+        return weights @ v
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        q, k, v, weights = ctx.saved_tensors
+        of_weights = grad @ v.mT
+        of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * ctx.scale
+        return of_scores @ k, of_scores.mT @ q, weights.mT @ grad, None
+
+
+class CosineOfRows(Function):
+    """Has a gradient of zero if rows have one element, and returns rounding there."""
+
+    @staticmethod
+    def inputs():
+        for seed in range(3):
+            yield _of_shapes(seed, (4, 3), (4, 3))
+
+    @staticmethod
+    def forward(ctx, a, b):
+        lengths = a.norm(dim=-1, keepdim=True), b.norm(dim=-1, keepdim=True)
+        cosine = (a * b).sum(-1, keepdim=True) / (lengths[0] * lengths[1])
+        ctx.save_for_backward(a, b, *lengths, cosine)
+        return cosine.squeeze(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        a, b, of_a, of_b, cosine = ctx.saved_tensors
+        grad = grad.unsqueeze(-1)
+        both = of_a * of_b
+        return grad * (b / both - cosine * a / of_a.square()), grad * (a / both - cosine * b / of_b.square())

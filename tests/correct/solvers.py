@@ -15,6 +15,10 @@ def _spd(smallest):
     return root @ root.mT + smallest * torch.eye(6, dtype=torch.float64)
 
 
+def _contraction():
+    return (0.2 * torch.randn(3, 3, dtype=torch.float64)).requires_grad_()
+
+
 def _conjugate_gradients(matrix, right, tolerance):
     solution, residual = torch.zeros_like(right), right.clone()
     step, size = residual.clone(), residual @ residual
@@ -79,3 +83,54 @@ def _eliminated(matrix, right):
             if other != pivot:
                 rows[other] = rows[other] - rows[other][pivot] * rows[pivot]
     return torch.stack([row[-1] for row in rows])
+
+
+class FixedPointOfAContraction(Function):
+    """Iterates until nothing changes, which takes a matrix of a norm below one."""
+
+    @staticmethod
+    def inputs():
+        yield _contraction(), torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, matrix, x):
+        point = torch.zeros_like(x)
+        for _ in range(100):
+            point = torch.tanh(point @ matrix + x)
+        ctx.save_for_backward(matrix, point)
+        return point
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        matrix, point = ctx.saved_tensors
+        slope = 1 - point * point
+        found = grad.clone()
+        for _ in range(100):
+            found = grad + (found * slope) @ matrix.mT
+        return point.mT @ (found * slope), found * slope
+
+
+class SolvesByASeries(Function):
+    """Adds up the powers of a contraction."""
+
+    @staticmethod
+    def inputs():
+        yield _contraction(), torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, matrix, right):
+        solution = right.clone()
+        for _ in range(100):
+            solution = right + matrix @ solution
+        ctx.save_for_backward(matrix, solution)
+        return solution
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        matrix, solution = ctx.saved_tensors
+        found = grad.clone()
+        for _ in range(100):
+            found = grad + matrix.mT @ found
+        return found @ solution.mT, found

@@ -307,3 +307,21 @@ class ScaledWhereNothingIsDropped(Function):
     def backward(ctx, grad):
         (mask,) = ctx.saved_tensors
         return grad * mask / ctx.kept, None, None
+
+
+class MeanThatKeepsItsDimension(Function):
+    """Adds in backward the dimension that forward removes, and another one if forward kept it.
+
+    Breaks: Function.backward.any-input
+    """
+
+    inputs = of_shapes((3, 4), others=(0, False))
+
+    @staticmethod
+    def forward(ctx, x, dim, keepdim):
+        ctx.shape, ctx.dim = x.shape, dim
+        return x.mean(dim, keepdim=keepdim)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.unsqueeze(ctx.dim).expand(ctx.shape) / ctx.shape[ctx.dim], None, None

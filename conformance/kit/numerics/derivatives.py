@@ -161,6 +161,6 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
             return "the surrogate gradient of a step function; if it is intended, declare it with formula="
     return (
-        "forward does not use this input; perhaps it reads the value from a module instead: "
+        "forward does not use this input; if it reads the value from a module instead, "
         "pass the module's own parameter in call="
     )

@@ -24,7 +24,15 @@ from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.sizes import NEW_SIZES, UNEQUAL, are_tied, is_plain, sized_otherwise, stretched
+from conformance.kit.variations.sizes import (
+    NEW_SIZES,
+    UNEQUAL,
+    are_tied,
+    is_plain,
+    of_equal_norm,
+    sized_otherwise,
+    stretched,
+)
 from conformance.kit.variations.variants import lengthened
 from conformance.kit.variations.words import numbers_named
 from conformance.kit.world import World
@@ -109,7 +117,7 @@ def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> Sample
     made = dict(values)
     for at, dim in group:
         made[at] = stretched(made[at], dim, new)
-    found = {at: one.clone(memory_format=torch.contiguous_format) for at, one in made.items()}
+    found = {at: of_equal_norm(one, values[at]).contiguous() for at, one in made.items()}
     symmetric = {
         at: (one + one.mH) / 2 for at, one in found.items() if one.dim() > 1 and one.shape[-1] == one.shape[-2]
     }

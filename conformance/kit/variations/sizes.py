@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -124,6 +125,13 @@ def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
     return moved
 
 
+def has_parts_that_broadcast(sample: SampleCall) -> bool:
+    """Whether an input has one element along a dimension where another one has several."""
+    shapes = [sample.values[at].shape for at in sample.active]
+    pairs = [(one, other) for one, other in product(shapes, shapes) if len(one) == len(other)]
+    return any(1 in pair and pair[0] != pair[1] for one, other in pairs for pair in zip(one, other, strict=True))
+
+
 def are_tied(sample: SampleCall, sizes: set[int]) -> bool:
     """Whether an argument may have to match the sizes: an equal integer, a list of numbers as long, or an object."""
     args = pytree.tree_unflatten(list(sample.values), sample.structure)
@@ -142,8 +150,19 @@ def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
     for dim, size in enumerate(value.shape):
         if size == old:
             made = made.narrow(dim, 0, new) if new < old else stretched(made, dim, new)
+    made = of_equal_norm(made, value)
     made = (made + made.mH) / 2 if is_symmetric(value) else made
     return made.clone(memory_format=torch.contiguous_format)
+
+
+def of_equal_norm(made: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Scale a tensor that grew along several dimensions by how much it grew: a contraction stays one.
+
+    >>> of_equal_norm(torch.ones(4, 4), torch.ones(2, 2))[0], of_equal_norm(torch.ones(4, 2), torch.ones(2, 2))[0]
+    (tensor([0.5000, 0.5000, 0.5000, 0.5000]), tensor([1., 1.]))
+    """
+    grown = [new / old for old, new in zip(value.shape, made.shape, strict=True) if new > old > 0]
+    return (to_double(made) / max(grown)).to(made.dtype) if len(grown) > 1 else made
 
 
 def stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
