@@ -7,6 +7,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.judgement import MAY_BE_MEANT
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
@@ -212,7 +213,8 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         if not any(world.exchange(gap > max(_LEAST, _ROUNDINGS * eps))):
             continue
         rough = max(_roughness(probe, variation, at, max(eps, SINGLE), least), working_epsilon(probe.sample, world))
-        allowed = max(_LEAST, _ROUNDINGS * eps, 16 * rounds, BEYOND * rough)
+        stops = MAY_BE_MEANT if variation.of("gradient scale") else 0.0  # an iteration, within an absolute tolerance
+        allowed = max(_LEAST, _ROUNDINGS * eps, 16 * rounds, BEYOND * rough, stops)
         wrong += [(at, gap, allowed)] if gap > allowed else []
     for at, gap, allowed in wrong:
         one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])
