@@ -80,7 +80,7 @@ def test_gradient_is_exact(subject: Subject, world: World) -> None:
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec defines it")
     judged = world.try_call(lambda: _judged([sample for sample, _ in differentiated(subject, world)], world))
     gross = judged is None or any(one.judgement.is_gross for one in judged)
-    need(judged and not gross, "the gradient is wrong by more, or raises; see Function.backward.gradient")
+    need(judged and not gross, "the gradient is wrong by more than that, or raises")
     for one in judged or ():
         expect.agrees(one.judgement, f"gradient of {one.name}")
 
