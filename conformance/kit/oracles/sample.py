@@ -19,10 +19,7 @@ from conformance.kit.oracles.inputs import function_of
 from conformance.kit.world import World
 
 HALVES = (torch.float16, torch.bfloat16)
-_ADVICE = (
-    "give reference=, or a sample in a wider dtype, a smaller one, or one away from kinks; "
-    "or ask for less by --resolution"
-)
+_ADVICE = "give reference=, a wider dtype, a smaller sample or one away from kinks, or ask for less by --resolution"
 
 
 @dataclass(frozen=True)
