@@ -47,9 +47,16 @@ def first_line(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Return the first line with words in it, clipped at its end."""
+    """Return the first line with words in it, clipped at its end, after a word if there is one.
+
+    >>> one_line("a smaller sample or one away from kinks", limit=24), one_line("x" * 30, limit=8)
+    ('a smaller sample or...', 'xxxxx...')
+    """
     first = first_line(text)
-    return first if len(first) <= limit else f"{first[: limit - 3]}..."
+    if len(first) <= limit:
+        return first
+    cut = first[: limit - 3]
+    return f"{cut[: cut.rfind(' ', limit // 2)] if ' ' in cut[limit // 2 :] else cut}..."
 
 
 def plain(data: Any) -> Any:
