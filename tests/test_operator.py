@@ -70,9 +70,8 @@ def test_a_mutant_is_noticed_after_a_test_that_compiles(installed, monkeypatch):
     """Before ranks are forked, what such a test needs is imported: never the package whose mutants are asked about."""
     (subject,) = reference_subjects("Operator")
     mutant = next(one for one in mutants(installed.folder / installed.reference) if "swap Mult" in one.name)
-    monkeypatch.setenv(
-        "PYTHONPATH", str(OPERATORS)
-    )  # an installed specification can be imported before ranks are forked
+    # An installed specification can be imported before ranks are forked.
+    monkeypatch.setenv("PYTHONPATH", str(OPERATORS))
     with Forkserver() as forkserver:
         proof = proving._Proof(installed, forkserver)
         assert broken(proof, subject) == set()

@@ -195,4 +195,4 @@ def test_a_slip_of_a_test_is_shown_from_the_test_on():
     assert told.outcome == "error"
     files = re.findall(r'File ".*/(\w+)\.py"', told.message)
     assert files[0] == "test_apply"
-    assert files[-1] == "calls"
+    assert files[-1] == "sample_calls"

@@ -12,10 +12,10 @@ import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
 from conformance.kit import search
-from conformance.kit.calls import every_sample
 from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.marks import varies
 from conformance.kit.probe import Probe
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.search import GIVEN, halves, picks, rows, run_varied
 from conformance.kit.subject import Subject
 from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, Pick, Variation

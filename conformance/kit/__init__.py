@@ -19,14 +19,16 @@ What only some tests need is in packages:
 from __future__ import annotations
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, active_samples, differentiated, every_sample, in_double
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import NO_JVP, Deviation, NotApplicable, Skipped, Unfit, need
 from conformance.kit.marks import cases, clause, deadline, ranks, varies
-from conformance.kit.probe import WRITES_INTO_GRADIENTS, Observed, Probe, Refused
+from conformance.kit.probe import WRITES_INTO_GRADIENTS, Probe
 from conformance.kit.process_groups import GROUP, all_ranks, world_group
+from conformance.kit.sample_calls import active_samples, differentiated, every_sample, in_double
 from conformance.kit.specs import Specification, random
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, is_strided, many, same_values, share_memory
+from conformance.kit.varied_call import Observed, Refused
 from conformance.kit.world import World
 
 __all__ = [

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from conformance.kit.answers import ANSWERED
-from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.calls import SampleCall
 from conformance.kit.copies import as_leaves
 from conformance.kit.deviations import NotApplicable, Skipped, Unfit
 from conformance.kit.other_samples import add_note, holds
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
 from conformance.kit.unwritten import FillMode, unwritten_in
 from conformance.kit.world import SPOILED, World

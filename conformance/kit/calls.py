@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,21 +10,17 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.backward import has_backward, need_backward, why_nothing
-from conformance.kit.copies import argument_copy, given_copy, in_layout_of, widened
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.backward import has_backward
+from conformance.kit.copies import argument_copy, given_copy, in_layout_of
 from conformance.kit.gradients import Gradients, leaf_gradients
-from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, with_attributes
 from conformance.kit.world import World
 
-__all__ = ["Run", "SampleCall", "active_samples", "differentiated", "every_sample", "in_double"]
+__all__ = ["Run", "SampleCall"]
 
 #: Forward and backward passes draw the same random numbers every time.
 FORWARD_SEED, BACKWARD_SEED = 0, 1
-#: Under this name a world knows whether its ranks' results have a gradient in the same places.
-ALIKE = "results alike"
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,7 @@ class SampleCall:
     An input is differentiated if the sample's tensor requires grad; if none does, all floating-point and complex
     tensors are. A parameter is not, if its module is an argument too: forward reads the module's own.
 
+    >>> from conformance.kit import every_sample
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
     >>> (sample,) = every_sample(subject, World())
     >>> sample.name(sample.active[0]), sample.run().tensors
@@ -112,6 +109,7 @@ class SampleCall:
 class Run:
     """A completed call: its arguments, the leaves they were copied from, and the result.
 
+    >>> from conformance.kit import every_sample
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
     >>> run = every_sample(subject, World())[0].run()
     >>> run.outputs, run.gradients([torch.ones(2)])
@@ -189,132 +187,3 @@ class Run:
         """The ``gradients`` of the leaves in dense form, with zeros for None, which is how autograd counts it."""
         pairs = zip(gradients, self.leaves.values(), strict=True)
         return [dense(torch.zeros_like(leaf) if gradient is None else gradient) for gradient, leaf in pairs]
-
-
-def active_samples(subject: Subject, world: World) -> list[SampleCall]:
-    """Return the samples of a subject that have something to differentiate.
-
-    Args:
-        subject: the owner of the inputs.
-        world: the ranks; each has samples of its own.
-
-    Raises:
-        NotApplicable: none has.
-
-    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2), 3.0), (torch.ones(2, dtype=torch.int64), 4)])
-    >>> [sample.label for sample in active_samples(subject, World())]
-    ['sample 0']
-    """
-    found = [sample for sample in every_sample(subject, world) if sample.active]
-    if not found:
-        raise NotApplicable("no sample has a floating-point or complex tensor to differentiate")
-    return found
-
-
-def every_sample(subject: Subject, world: World) -> list[SampleCall]:
-    """Return all samples of a subject.
-
-    Args:
-        subject: the owner of the inputs.
-        world: the ranks; each has samples of its own.
-
-    Raises:
-        NotApplicable: a result requires grad on some ranks only, so ranks would diverge in a test.
-
-    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2), 3.0), (torch.ones(2), 4.0)])
-    >>> [sample.label for sample in every_sample(subject, World())]
-    ['sample 0', 'sample 1']
-    """
-    found = [_sample_call(subject, sample) for sample in subject.samples(world)]
-    if subject.is_typed and world.size > 1:
-        alike = world.once(ALIKE, lambda: _results_alike(found, world))
-        need(alike, "a result requires grad on some ranks only; tests with one rank judge it")
-    return found
-
-
-def _results_alike(found: Sequence[SampleCall], world: World) -> bool:
-    """True if all ranks' results require grad in the same places, or a call raised."""
-    for sample in found:
-        recorded = world.try_call(lambda sample: [tensor.requires_grad for tensor in sample.run().tensors], sample)
-        if recorded is None:  # tests of their own say what it means
-            return True
-        everyones = world.exchange(recorded)
-        if any(theirs != everyones[0] for theirs in everyones):
-            return False
-    return True
-
-
-def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
-    """Flatten a sample; if no tensor of it requires grad, every differentiable one is active."""
-    values, structure = pytree.tree_flatten(sample.args)
-    owners, paths = zip(*_paths(sample.args), strict=True) if values else ((), ())
-    names = [f"input {owner}{path}" for owner, path in zip(owners, paths, strict=True)]
-    tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
-    asked = [at for at, tensor in tensors.items() if tensor.requires_grad]
-    candidates = [at for at in asked or tensors if differentiable(tensors[at])]
-    active = tuple(at for at in candidates if at not in sample.tied)
-    of_modules = tuple(at for at in candidates if at in sample.tied)
-    top = frozenset(at for at, path in enumerate(paths) if not path)
-    return SampleCall(subject, sample.label, tuple(values), structure, tuple(names), owners, active, top, of_modules)
-
-
-def _paths(args: tuple[Any, ...]) -> Iterator[tuple[int, str]]:
-    """Return, for each value, its argument and its place in there."""
-    for index, arg in enumerate(args):
-        for path, _ in pytree.tree_flatten_with_path(arg)[0]:
-            yield index, pytree.keystr(path)
-
-
-def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run]]:
-    """Return every sample whose result can be differentiated, with a call of it.
-
-    Args:
-        subject: the owner of the inputs.
-        world: the ranks; each has samples of its own.
-
-    Raises:
-        NotApplicable: no result can.
-        Skipped: no result has a tensor at all, or none but eight-bit floats, so the backward that the class defines is
-            never called.
-
-    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
-    >>> [(sample, run)] = differentiated(subject, World())
-    >>> run.gradients([torch.ones(2)])
-    (tensor([3., 3.]),)
-    """
-    need_backward(subject)
-    runs = [(sample, sample.run()) for sample in active_samples(subject, world)]
-    found = [(sample, run) for sample, run in runs if run.outputs]
-    if not found:
-        why = why_nothing([run for _, run in runs])
-        raise why
-    return found
-
-
-def differentiate(sample: SampleCall) -> None:
-    """Call the subject and go through its backward once."""
-    run = sample.run()
-    if run.outputs:
-        run.gradients([in_layout_of(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
-
-
-def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:
-    """Return the call in double precision, or unchanged if it raises there: a kernel may have one dtype.
-
-    Args:
-        sample: the call.
-        use: what must not raise with the call in double precision; forward and backward, if nothing is given.
-
-    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
-    >>> in_double(active_samples(subject, World())[0]).values[0].dtype
-    torch.float64
-    """
-    wide = {at: widened(value) for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
-    if all(wide[at].dtype == sample.values[at].dtype for at in wide):
-        return sample
-    candidate = sample.having(wide)
-    try:
-        use(candidate)
-    except Exception:
-        return sample
-    return candidate

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import every_sample
 from conformance.kit.probe import Probe
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
 from conformance.kit.variations.histories import run_before
 from conformance.kit.variations.sizes import holds_no_object

@@ -15,7 +15,7 @@ from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon, inner
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
-from conformance.kit.probe import Observed, Probe
+from conformance.kit.probe import Probe
 from conformance.kit.tensors import dense, same_values, to_double
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.choices import has_meant_derivative, has_surrogate, jumps_newly
@@ -23,6 +23,7 @@ from conformance.kit.variations.layouts import LAYOUTS
 from conformance.kit.variations.sizes import has_parts_that_broadcast, is_read
 from conformance.kit.variations.transforms import tangents
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, size_of, worst_error
+from conformance.kit.varied_call import Observed
 from conformance.kit.world import World
 
 #: How far two ways to compute the same gradient may be apart, in machine epsilons and at least.

@@ -121,14 +121,9 @@ class Forkserver(Owner):
         return pids
 
     def preload(self, modules: Sequence[str]) -> None:
-        """Import more modules in the forkserver; ranks that were forked earlier import them themselves.
-
-        Each run may look for modules elsewhere: only torch and this package are the same for all runs.
-        """
-        missing = [
-            name for name in modules if name not in self.imported and name.startswith(("torch.", "conformance."))
-        ]
-        if missing:
+        """Import more in the forkserver, of what all runs find in one place; earlier ranks import it themselves."""
+        alike = ("torch.", "conformance.")
+        if missing := [one for one in modules if one.startswith(alike) and one not in self.imported]:
             self.imported.update(missing)
             self._send({"op": "preload", "modules": missing})
 

@@ -26,11 +26,11 @@ from conformance.kit import (
     same_values,
 )
 from conformance.kit.backward import need_backward
-from conformance.kit.calls import differentiate
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.observation.collectives import unseen_change
 from conformance.kit.observation.looks import backwards, look_at, named_calls
 from conformance.kit.observation.overlap import calls_without_overlap
+from conformance.kit.sample_calls import differentiate
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, lies_otherwise
 from conformance.kit.variations.variants import in_dtype
 

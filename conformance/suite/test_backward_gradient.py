@@ -21,7 +21,7 @@ from conformance.kit import (
     need,
     seeds,
 )
-from conformance.kit.calls import BACKWARD_SEED, differentiate
+from conformance.kit.calls import BACKWARD_SEED
 from conformance.kit.copies import given_copy
 from conformance.kit.gradients import grads_kept
 from conformance.kit.numerics.formula import declared_gradients
@@ -36,6 +36,7 @@ from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles import formula
 from conformance.kit.oracles.sample import JudgedInput, judged_inputs, said_of, takes_half_alone
+from conformance.kit.sample_calls import differentiate
 from conformance.kit.tensors import dense
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_distinct_values, worst_error
 

@@ -21,7 +21,6 @@ from conformance.kit import (
     many,
     need,
 )
-from conformance.kit.calls import differentiate
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.formula import declared_gradients, is_linear
@@ -29,6 +28,7 @@ from conformance.kit.numerics.nearby import points_near
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
+from conformance.kit.sample_calls import differentiate
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 
 _UNREACHED = "the call does not reach jvp of the class under test"

@@ -15,7 +15,6 @@ from functools import partial
 
 import torch
 
-from conformance.kit.calls import differentiated
 from conformance.kit.deviations import Deviation, Skipped
 from conformance.kit.judgement import Judgement
 from conformance.kit.loading import resolve
@@ -23,6 +22,7 @@ from conformance.kit.numerics import tolerances
 from conformance.kit.oracles import formula, reference
 from conformance.kit.oracles.sample import judged_inputs, said_of
 from conformance.kit.process.restoration import restored
+from conformance.kit.sample_calls import differentiated
 from conformance.kit.seeds import seed
 from conformance.kit.world import World
 from tests.proof import resolution

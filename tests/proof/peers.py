@@ -19,9 +19,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.backward import has_backward
-from conformance.kit.calls import SampleCall, every_sample, in_double
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.loading import resolve
+from conformance.kit.sample_calls import every_sample, in_double
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
 from conformance.kit.world import World

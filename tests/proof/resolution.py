@@ -21,11 +21,11 @@ import torch
 import torch.nn.functional as F
 
 from conformance.emulated import load
-from conformance.kit.calls import every_sample
 from conformance.kit.judgement import Judgement
 from conformance.kit.numerics import tolerances
 from conformance.kit.oracles import gradient
 from conformance.kit.oracles.inputs import function_of
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 from conformance.run.emulation import emulated_library

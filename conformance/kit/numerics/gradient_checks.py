@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, differentiate
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.gradients import grads_kept
@@ -25,6 +25,7 @@ from conformance.kit.numerics.slopes import SlopeJudgement, epsilon
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.recording import recording
+from conformance.kit.sample_calls import differentiate
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 

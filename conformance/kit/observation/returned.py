@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.kit.calls import SampleCall, active_samples
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.frames import name_of, text_of
 from conformance.kit.recording import recording
+from conformance.kit.sample_calls import active_samples
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import many
 from conformance.kit.world import World

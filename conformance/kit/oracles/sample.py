@@ -9,13 +9,14 @@ from itertools import groupby
 
 import torch
 
-from conformance.kit.calls import SampleCall, in_double
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Skipped
 from conformance.kit.judgement import Judgement, percent
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.nearby import points_near
 from conformance.kit.oracles import gradient, reference
 from conformance.kit.oracles.inputs import function_of
+from conformance.kit.sample_calls import in_double
 from conformance.kit.world import World
 
 HALVES = (torch.float16, torch.bfloat16)

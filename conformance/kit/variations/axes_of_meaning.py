@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.calls import SampleCall
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided
 from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.axis import Pick

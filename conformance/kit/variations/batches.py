@@ -13,10 +13,11 @@ from typing import Any
 import torch
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.frames import told
 from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
 from conformance.kit.variations.generated_rule import (

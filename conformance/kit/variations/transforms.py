@@ -12,7 +12,8 @@ import torch.autograd.forward_ad as fwd
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.calls import BACKWARD_SEED, SampleCall, every_sample
+from conformance.kit.calls import BACKWARD_SEED, SampleCall
+from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, is_strided
 from conformance.kit.world import World
 

@@ -13,11 +13,12 @@ from typing import TypeVar
 
 import torch
 
-from conformance.kit.calls import Run, SampleCall, differentiated, in_double
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
 from conformance.kit.numerics.nearby import perturbed, points_near
+from conformance.kit.sample_calls import differentiated, in_double
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, to_double
 from conformance.kit.traits import is_symmetric
