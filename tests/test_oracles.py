@@ -86,9 +86,10 @@ SHAPES = {
 def test_an_error_of_another_shape_is_no_factor_and_differs(kind, shape, dtype):
     """Along the gradient such an error is another one for each draw: two looks need not agree on a number.
 
-    In bfloat16 differences of what is not linear are too coarse to accuse; they must not agree.
+    In bfloat16 differences are coarse: what is not linear may be left unclear, but must not agree.
     """
-    allowed = {"differs"} if kind is matmul or dtype is not torch.bfloat16 else {"differs", "unclear"}
+    is_large = kind is softmax and shape == "rows in reverse order"
+    allowed = {"differs"} if kind is matmul or dtype is not torch.bfloat16 or is_large else {"differs", "unclear"}
     for seed in range(3):
         found = gradient.judge(kind(dtype, mistake=SHAPES[shape]), seed)
         assert (found.verdict in allowed, found.likely) == (True, "")

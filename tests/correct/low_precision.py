@@ -37,6 +37,49 @@ class ProductInBfloat16(Function):
         return grad @ w.mT, x.mT @ grad
 
 
+class SoftmaxInBfloat16(Function):
+    """Computes softmax, and accepts only bfloat16."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 5, generator=torch.Generator().manual_seed(7)).bfloat16(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        _bfloat16_alone(x)
+        y = torch.softmax(x, -1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return y * (grad - (grad * y).sum(-1, keepdim=True))
+
+
+class GateInBfloat16(ProductInBfloat16):
+    """Multiplies by SiLU of the first argument, and accepts only bfloat16."""
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(7)
+        yield tuple(torch.randn(3, 5, generator=generator).bfloat16() for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, w):
+        _bfloat16_alone(x, w)
+        ctx.save_for_backward(x, w)
+        return torch.nn.functional.silu(x) * w
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        slope = x.sigmoid() * (1 + x * (1 - x.sigmoid()))
+        return grad * w * slope, grad * torch.nn.functional.silu(x)
+
+
 class FaintArgument(Function):
     """Adds a hundredth of its second argument, which is about the rounding error of bfloat16."""
 

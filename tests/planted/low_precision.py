@@ -67,3 +67,53 @@ class SlopeOfTanhInDouble(Function):
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
         return grad * 0.79788 * (1 - y * y)
+
+
+class SoftmaxWithoutItsSum(Function):
+    """Computes softmax, in bfloat16 only, and leaves the sum over each row out of the gradient.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 5, generator=torch.Generator().manual_seed(7)).bfloat16(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.dtype != torch.bfloat16:
+            raise TypeError("the kernel takes bfloat16")
+        y = torch.softmax(x, -1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return y * grad
+
+
+class GateWithoutItsSlope(ProductDoubledInBfloat16):
+    """Multiplies by SiLU of the first argument, in bfloat16 only, and differentiates as if its sigmoid were constant.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(7)
+        yield tuple(torch.randn(3, 5, generator=generator).bfloat16() for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, w):
+        if x.dtype != torch.bfloat16:
+            raise TypeError("the kernel takes bfloat16")
+        ctx.save_for_backward(x, w)
+        return torch.nn.functional.silu(x) * w
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad * w * x.sigmoid(), grad * torch.nn.functional.silu(x)

@@ -17,6 +17,9 @@ SIGMAS = 5.0
 SIGMAS_OF_FEW = 30.0
 #: Differences with a coarser resolution do not judge: they see a kink or a jump. Calibrated.
 COARSEST_ACCUSER = 0.1
+#: In half precision differences often are that coarse: there, an error this many times both is judged all the same, for
+#: kinks were not seen to cause one. Calibrated.
+BEYOND_KINKS = 3.0
 #: How many times the drift between steps counts as nothing: kinks fall with the step, not with its square. Calibrated.
 DRIFTS = 4.0
 #: Machine epsilons within which sums and multiples of what goes in are those of what comes out; beyond them the adjoint

@@ -67,14 +67,14 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     if function.epsilon >= tolerances.SINGLE:  # there, steps along the gradient and elsewhere have lengths of their own
         other = min((one for _, one in found), key=lambda one: one.resolution)
     is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
-    clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in (along, other)]
+    clear = [is_clear(one.error, one.resolution, function.epsilon) for one in (along, other)]
     # Of a gradient of another shape the error along it differs from draw to draw, which makes that estimate coarse.
     is_elsewhere = is_other and not (is_off and clear[0])
-    is_clear = clear[1] if is_elsewhere else clear[0]
+    is_shown = clear[1] if is_elsewhere else clear[0]
     # Errors are next to what backward claims: one; what differences say is that less the error.
     expected = 1 - along.error
     return Judgement(
-        "agrees" if not (is_off or is_other) else "differs" if is_clear else "unclear",
+        "agrees" if not (is_off or is_other) else "differs" if is_shown else "unclear",
         NAME,
         ELSEWHERE if is_elsewhere else ALONG,
         1.0,
@@ -87,6 +87,13 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         function.calls,
         apart=other.error,
     )
+
+
+def is_clear(error: float, resolution: float, epsilon: float) -> bool:
+    """Whether an error cannot be that of a kink or a jump: it was measured finely, or is far larger than either."""
+    coarsest = tolerances.COARSEST_ACCUSER
+    is_large = epsilon > tolerances.SINGLE and abs(error) >= tolerances.BEYOND_KINKS * max(resolution, coarsest)
+    return resolution <= coarsest or is_large
 
 
 def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
@@ -102,9 +109,9 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
     elsewhere = _longest_straight(function, normal_like(function.value, other))
     # Of a large input, hardly any direction but that of the gradient changes results by more than rounding.
     if straight := along or elsewhere:
-        count, orders, draws = (6, (1, 2), 20) if is_half else (7, (1, 2, 3), 10)
+        count, orders, draws, beside = (6, (1, 2), 40, 12) if is_half else (7, (1, 2, 3), 10, 6)
         for shorter in (1.0, 0.1):
-            yield _Ladder(shorter * straight, shorter * (elsewhere or straight), 0.6, count, orders, draws, 6)
+            yield _Ladder(shorter * straight, shorter * (elsewhere or straight), 0.6, count, orders, draws, beside)
 
 
 def towards(function: VectorFunction, generator: torch.Generator) -> torch.Tensor:

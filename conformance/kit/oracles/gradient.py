@@ -34,7 +34,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     if again.verdict == "differs" and first.oracle == again.oracle:
         if _are_one_factor(first, again):
             return replace(first, calls=function.calls)
-        if _are_one_shape(first, again) and not _jumps(function, first.step, seed):
+        if _are_one_shape(first, again, function.epsilon) and not _jumps(function, first.step, seed):
             return replace(first, rule=ELSEWHERE, error=first.apart, calls=function.calls)
     return replace(first, verdict="unclear", rule="two measurements disagree", calls=function.calls)
 
@@ -44,12 +44,15 @@ def _are_one_factor(one: Judgement, other: Judgement) -> bool:
     return one.rule == other.rule == ALONG and abs(one.error - other.error) <= one.resolution + other.resolution
 
 
-def _are_one_shape(one: Judgement, other: Judgement) -> bool:
+def _are_one_shape(one: Judgement, other: Judgement, epsilon: float) -> bool:
     """Whether two measurements show an error of about the same size in directions other than the gradient.
 
     If a gradient has the wrong shape, the error along it differs between measurements.
     """
-    clear = all(look.elsewhere < min(look.apart, tolerances.COARSEST_ACCUSER) for look in (one, other))
+    clear = all(
+        look.elsewhere < look.apart and derivative.is_clear(look.apart, look.elsewhere, epsilon)
+        for look in (one, other)
+    )
     least, most = sorted((one.apart, other.apart))
     return clear and most <= tolerances.SAMPLED_ALIKE * least
 
