@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import clause_cost, docs_build, growth, harness, leaks, ported, start, watching
+from benchmarks import clause_cost, docs_build, growth, harness, leaks, ported, simulated, start, watching
 from benchmarks.measure import ROOT, machine
 from benchmarks.place import Place
 
@@ -21,7 +21,9 @@ def main() -> int:
     """Measure the parts that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", help="start, harness, ported, gathers, growth, clauses, leaks, watch, docs (default: all)"
+        "parts",
+        nargs="*",
+        help="start, harness, ported, simulated, gathers, growth, clauses, leaks, watch, docs (default: all)",
     )
     parser.add_argument("--rounds", type=int, default=5, help="counted runs of each command")
     parser.add_argument("--worlds", default="2,4,8", help="numbers of ranks")
@@ -42,6 +44,7 @@ def main() -> int:
         "start": lambda: start.measure(arguments.rounds),
         "harness": lambda: harness.measure(arguments.rounds, worlds, (1, 20, 100, 1000)),
         "ported": lambda: ported.measure(min(arguments.rounds, 3)),
+        "simulated": lambda: simulated.measure(min(arguments.rounds, 3)),
         "gathers": gathers,
         "growth": lambda: growth.measure(min(arguments.rounds, 3)),
         "clauses": lambda: clause_cost.measure(min(arguments.rounds, 3)),

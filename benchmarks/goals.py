@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.clause_cost import CHECK
 from benchmarks.clause_cost import REFERENCE as WHOLE_REFERENCE
+from benchmarks.simulated import OURS
 from benchmarks.start import WHOLE
 
 Data = Callable[[str], Any]
@@ -28,6 +29,8 @@ WHY = {
     "proof": "each implementation meets every clause of its spec, on one, two and three ranks where it gathers",
     "middle": "checking that shapes match, and waking threads, take a larger share of the time than at 64 MiB",
     "limit": "a gather also checks shapes, builds autograd's graph and adds up; the bare exchange does none of that",
+    "switches": "a switch exchanges random numbers, groups and settings; above the backend PyTorch's own calls run",
+    "differences": "every element is moved on every rank, so calls grow with the square of the number of ranks",
     "small": "a small gather is all latency, and checking that shapes match is one exchange more",
     "start": "this includes the checks themselves, and importing torch.func, which takes as long as importing torch",
     "whole": "this includes the checks themselves in three worlds, and compiling it on one rank and on two",
@@ -63,6 +66,7 @@ def goals(data: Data) -> Iterator[Goal]:
         "bench-clauses": _clauses,
         "kill-matrix": _proof,
         "bench-watch": _watch,
+        "bench-simulated": _simulated,
         "bench-gathers": _gathers,
         "bench-docs": _docs,
     }
@@ -153,6 +157,19 @@ def _watch(data: Any) -> Iterator[Goal]:
         yield _at_most(
             f"`watch`: from a save to the verdict, {spec}, 2 ranks", figure["median"], most, " s", WHY["watch"]
         )
+
+
+def _simulated(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    cells = [cell for cell in data["figures"]["gathers"] if cell["harness"] == OURS]
+    for cell in cells:
+        what = f"a gather on {cell['world']} simulated ranks, processor time against the same arithmetic alone"
+        yield _at_most(what, cell["ratio"]["median"], 1.7, " times", WHY["switches"])
+    for hang in data["figures"]["hangs"]:
+        yield _at_most(f"a hang of {hang['world']} simulated ranks, proved", hang["ms"]["median"], 10, " ms")
+    what = "the contract of collectives, one gather on 2, 3, 4 and 8 simulated ranks, not compiled"
+    yield _at_most(what, data["figures"]["contract"][OURS]["median"], 3, " s", WHY["differences"])
 
 
 def _gathers(data: Any) -> Iterator[Goal]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import plot, scaling
 from benchmarks.clause_cost import CHECK
+from benchmarks.simulated import OURS
 from benchmarks.tables import DATA, PLOTS, ROOT, table, where
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -80,6 +81,45 @@ def _ported(rows: list[dict[str, Any]]) -> list[str]:
         "end: as it was written for `MultiProcessTestCase`, and after the port to this package.\n"
     )
     return ["## A file of tests, ported\n", text, table(("harness", "seconds", "processor time", "times ours"), cells)]
+
+
+def _simulated(figures: dict[str, Any]) -> list[str]:
+    cells = {(cell["harness"], cell["world"]): cell for cell in figures["gathers"]}
+    worlds = [hang["world"] for hang in figures["hangs"]]
+    rows = [
+        (
+            name,
+            *(
+                f"{_figure(cells[name, world]['cpu_ms'], ' ms')}, {cells[name, world]['ratio']['median']:.2f}"
+                for world in worlds
+            ),
+        )
+        for name in dict.fromkeys(cell["harness"] for cell in figures["gathers"])
+    ]
+    head = [f"{world} ranks" for world in worlds]
+    text = (
+        "Processor time of one gather of three numbers, forward and backward, on all ranks together, and how many "
+        "times that of the same copies and sums in one thread, with nobody to wait for. LocalTensorMode holds the "
+        "tensors of all ranks in one, so a Function that asks for its rank is told 0 on all of them.\n"
+    )
+    hangs = [f"{_figure(hang['ms'], ' ms')}" for hang in figures["hangs"]]
+    taken = figures["contract"]
+    last = (
+        f"The contract of collectives for one gather in worlds of 2, 3, 4 and 8 simulated ranks, without the compiler: "
+        f"{_figure(taken[OURS], ' s')} from start to end, of which `import torch` alone takes "
+        f"{_figure(taken['import torch'], ' s')}.\n"
+    )
+    proved = (
+        "From the start of a body in which one rank leaves out a barrier until the report has every rank's place:\n"
+    )
+    return [
+        "## Simulated ranks\n",
+        text,
+        table(("", *head), rows),
+        proved,
+        table(("", *head), [("proved hang", *hangs)]),
+        last,
+    ]
 
 
 def _harness(figures: dict[str, Any]) -> list[str]:
@@ -222,6 +262,7 @@ PARTS: dict[str, Callable[[Any], list[str]]] = {
     "start": _start,
     "harness": _harness,
     "ported": _ported,
+    "simulated": _simulated,
     "gathers": _gathers,
     "growth": _growth,
     "clauses": _clauses,

@@ -1,130 +1,233 @@
-"""``python -m benchmarks.simulated 256 1024``: the gathers' mathematics in worlds of many ranks, as a simulation.
+"""Simulated worlds beside others: processor time of a gather, how soon a hang is proved, and one whole contract.
 
-Every rank is a thread of this process; collectives copy between them. No process, no network, no isolation: what it
-shows is that values and gradients are right for that many ranks, and nothing about running them.
+``python -m benchmarks.simulated HARNESS RANKS STEPS`` prints the milliseconds of processor time of one gather, forward
+and backward, on all ranks together. Each harness is a process of its own.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
-import threading
 import time
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
-from unittest import mock
 
-import torch
-import torch.distributed as dist
+from benchmarks.measure import ROOT, Figure, figures, in_turn
 
-from spec_impl.ksuit import AllGatherGradAutograd
-from spec_impl.towhee import AllGather
+OURS, ALONE = "simulated ranks", "arithmetic alone"
+WORLDS = (2, 4, 8, 16)
+#: How many gathers are timed, on all ranks together, and how many go before them.
+STEPS, WARM = 1600, 5
+#: One class by the contract of collectives, in four worlds, without the compiler.
+CONTRACT = (
+    *("-m", "conformance", "run", "spec_impl.ksuit:AllGatherGradAutograd", "--spec", "Collective"),
+    *("--types", "V -> R", "--inputs", "benchmarks.subjects:gather_samples", "--ranks", "2,3,4,8"),
+    *("--backend", "simulated", "--no-compile"),
+)
+Step = Callable[[], object]
 
-WIDTH = 3
-STACK = 512 << 10
-#: Each gather with the tensor and Towhee's arguments, as one tensor of all entries; whether its gradient is the sum.
-GATHERS = {
-    "AllGatherGradAutograd": (lambda x, _: torch.stack(AllGatherGradAutograd.apply(x)), True),
-    "AllGather": (lambda x, args: AllGather.apply(x, args), False),
+
+def measure(rounds: int) -> dict[str, Any]:
+    """Milliseconds of each harness and world, and their ratio to the arithmetic; hangs; seconds of the contract."""
+    rows = []
+    for world in WORLDS:
+        runs: dict[str, list[float]] = {name: [] for name in HARNESSES}
+        for _ in range(rounds):
+            for name, times in runs.items():
+                times.append(_elsewhere(name, world))
+        for name, times in runs.items():
+            ratios = [own / alone for own, alone in zip(times, runs[ALONE], strict=True)]
+            cell = {"harness": name, "world": world}
+            rows.append({**cell, "cpu_ms": Figure.of(times).to_json(), "ratio": Figure.of(ratios).to_json()})
+    hangs = [{"world": world, "ms": Figure.of([proved(world) for _ in range(rounds)]).to_json()} for world in WORLDS]
+    taken = in_turn({"import torch": [sys.executable, "-c", "import torch"], OURS: [sys.executable, *CONTRACT]}, rounds)
+    contract = {name: figure.to_json() for name, figure in figures(taken).items()}
+    return {"gathers": rows, "hangs": hangs, "contract": contract}
+
+
+def _elsewhere(harness: str, world: int) -> float:
+    words = [sys.executable, "-m", "benchmarks.simulated", harness, str(world), str(STEPS // world)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def proved(world: int) -> float:
+    """Milliseconds from the start of a body, in which rank 1 leaves out a barrier, until its outcomes are there."""
+    import torch.distributed as dist
+
+    from conformance.ranks.simulated.simulation import Simulation
+
+    with Simulation(world) as simulation:
+        simulation.run(lambda _: dist.barrier())
+        start = time.perf_counter()
+        outcomes = simulation.run(lambda each: each.rank == 1 or dist.barrier())
+        taken = time.perf_counter() - start
+    if "no rank can ever go on" not in outcomes[0].message:
+        sys.exit(f"no hang was proved: {outcomes[0]}")
+    return 1000 * taken
+
+
+def _form() -> Any:
+    sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+    from ksuit_form import AllGatherGradAutograd
+
+    return AllGatherGradAutograd
+
+
+def step_of(rank: int, own: Any = None) -> Step:
+    """Make one gather of three numbers, forward and backward."""
+    import torch
+
+    gather = _form()
+    x = (torch.arange(3, dtype=torch.float64) + rank if own is None else own).requires_grad_()
+
+    def step() -> object:
+        entries = gather.apply(x)
+        cotangents = [torch.full_like(one, (rank + 1.0) * (at + 1)) for at, one in enumerate(entries)]
+        return torch.autograd.grad(entries, [x], cotangents)
+
+    return step
+
+
+def repeated(step: Step, steps: int) -> float:
+    """Run a step many times; seconds of processor time of this process, the first few left out."""
+    for _ in range(WARM):
+        step()
+    start = time.process_time()
+    for _ in range(steps):
+        step()
+    return time.process_time() - start
+
+
+def simulated(world: int, steps: int) -> float:
+    """Seconds on ranks that this package simulates."""
+    from conformance.ranks.simulated.simulation import Simulation
+
+    with Simulation(world) as simulation:
+
+        def body(each: Any) -> float:
+            return repeated(step_of(each.rank), steps)
+
+        return _of_all(simulation.run, body)
+
+
+def _of_all(run: Callable[[Callable[[Any], object]], object], body: Callable[[Any], float]) -> float:
+    """The time of one body on ranks that share a process: from the first's start to the last's end."""
+    start: list[float] = []
+
+    def timed(each: Any) -> None:
+        start.append(time.process_time())
+        body(each)
+
+    run(timed)
+    return time.process_time() - start[0]
+
+
+def alone(world: int, steps: int) -> float:
+    """Seconds of the same copies and sums in one thread, one rank after the other, with no rank to wait for."""
+    from unittest import mock
+
+    import torch
+    import torch.distributed as dist
+
+    def all_gather(places: Sequence[torch.Tensor], x: torch.Tensor) -> None:
+        for place in places:
+            place.copy_(x)
+
+    def all_reduce(tensor: torch.Tensor, op: object) -> None:
+        total = tensor.clone()
+        for _ in range(world - 1):
+            total += tensor
+        tensor.copy_(total)
+
+    turns = [step_of(rank) for rank in range(world)]
+    words = {"all_gather": all_gather, "all_reduce": all_reduce}
+    with mock.patch.multiple(dist, **words, get_rank=lambda: 0, get_world_size=lambda: world):
+        return repeated(lambda: [step() for step in turns], steps)
+
+
+def threaded(world: int, steps: int) -> float:
+    """Seconds on PyTorch's group of threads, which MultiThreadedTestCase uses."""
+    import torch.distributed as dist
+    from torch.testing._internal.common_distributed import MultiThreadedTestCase
+
+    class Case(MultiThreadedTestCase):
+        """One test, whose body all threads run."""
+
+        @property
+        def world_size(self) -> int:
+            """The number of ranks."""
+            return world
+
+        def setUp(self) -> None:
+            """Start the threads."""
+            super().setUp()
+            self._spawn_threads()
+
+        def test_gather(self) -> None:
+            """Gather."""
+            dist.barrier()
+            took.append(repeated(step_of(self.rank), steps))
+
+    took: list[float] = []
+    case = Case("test_gather")
+    case.debug()
+    return max(took)
+
+
+def gloo(world: int, steps: int) -> float:
+    """Seconds on processes with Gloo, added up."""
+    import torch.multiprocessing as mp
+
+    from benchmarks.peers.check import free_port
+
+    queue = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(_on_gloo, (world, free_port(), steps, queue), nprocs=world)
+    return float(sum(queue.get() for _ in range(world)))
+
+
+def _on_gloo(rank: int, world: int, port: int, steps: int, queue: Any) -> None:
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    dist.barrier()
+    queue.put(repeated(step_of(rank), steps))
+    dist.destroy_process_group()
+
+
+def local(world: int, steps: int) -> float:
+    """Seconds under LocalTensorMode, in which one tensor holds those of all ranks."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed._local_tensor import LocalTensor, LocalTensorMode
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+    with LocalTensorMode(world):
+        own = {rank: torch.arange(3, dtype=torch.float64) + rank for rank in range(world)}
+        return repeated(step_of(0, LocalTensor(own)), steps)
+
+
+HARNESSES: dict[str, Callable[[int, int], float]] = {
+    ALONE: alone,
+    OURS: simulated,
+    "MultiThreadedTestCase": threaded,
+    "LocalTensorMode": local,
+    "Gloo": gloo,
 }
 
 
-class Simulated:
-    """The collectives that the reference uses, between threads that take the place of ranks."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.own = threading.local()
-        self.offered: list[Any] = [None] * size
-        self.barrier = threading.Barrier(size)
-
-    def get_rank(self, group: Any = None) -> int:
-        """The thread's rank."""
-        return int(self.own.rank)
-
-    def get_world_size(self, group: Any = None) -> int:
-        """How many threads there are."""
-        return self.size
-
-    def exchange(self, value: Any) -> list[Any]:
-        """Every rank's value, in rank order."""
-        self.offered[self.own.rank] = value
-        self.barrier.wait()
-        values = list(self.offered)
-        self.barrier.wait()
-        return values
-
-    def all_gather(self, places: list[torch.Tensor], x: torch.Tensor, group: Any = None) -> None:
-        """Copy every rank's tensor."""
-        for place, value in zip(places, self.exchange(x), strict=True):
-            place.copy_(value)
-        self.barrier.wait()
-
-    def reduce_scatter(self, total: torch.Tensor, parts: list[torch.Tensor], group: Any = None) -> None:
-        """Add up what every rank has for this one."""
-        rank = self.own.rank
-        total.copy_(torch.stack([other[rank] for other in self.exchange(parts)]).sum(0))
-        self.barrier.wait()
-
-    def all_to_all_single(self, arrived: torch.Tensor, packed: torch.Tensor, group: Any = None) -> None:
-        """Take this rank's part of every rank's tensor."""
-        rank, width = self.own.rank, packed.numel() // self.size
-        everyone = self.exchange(packed)
-        torch.cat([other[rank * width : (rank + 1) * width] for other in everyone], out=arrived)
-        self.barrier.wait()
-
-
-def check(rank: int, size: int, gather: Any, sums: bool) -> float:
-    """One rank's forward and backward; the largest error of its values and its gradient.
-
-    Rank s weighs entry r with (s + 1) (r + 1): summed over s that is (r + 1) N (N + 1) / 2.
-    """
-    x = torch.full((WIDTH,), float(rank), dtype=torch.float64, requires_grad=True)
-    entries = gather(x, SimpleNamespace(local_rank=rank, world_size=size)).view(size, WIDTH)
-    weights = (rank + 1) * torch.arange(1, size + 1, dtype=torch.float64)
-    (weights[:, None] * entries).sum().backward()
-    values = torch.arange(size, dtype=torch.float64)[:, None].expand(size, WIDTH)
-    gradient = (rank + 1) * (size * (size + 1) / 2 if sums else rank + 1)
-    assert x.grad is not None
-    return max(float((entries.detach() - values).abs().max()), float((x.grad - gradient).abs().max()) / gradient)
-
-
-def run(size: int, gather: Any, sums: bool) -> tuple[float, float]:
-    """All ranks of one world: the largest error of any of them, and seconds."""
-    world = Simulated(size)
-    errors: list[float] = [float("inf")] * size
-
-    def be(rank: int) -> None:
-        world.own.rank = rank
-        try:
-            errors[rank] = check(rank, size, gather, sums)
-        except threading.BrokenBarrierError:
-            pass  # another rank has failed
-        except BaseException:
-            world.barrier.abort()
-            raise
-
-    names = ("get_rank", "get_world_size", "all_gather", "reduce_scatter", "all_to_all_single")
-    start = time.perf_counter()
-    with mock.patch.multiple(dist, **{name: getattr(world, name) for name in names}):
-        threads = [threading.Thread(target=be, args=(rank,)) for rank in range(size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return max(errors), time.perf_counter() - start
-
-
 def main() -> int:
-    """Say, for every size, how far off the gathers are."""
+    """Time one harness."""
+    import torch
+
     torch.set_num_threads(1)
-    threading.stack_size(STACK)
-    worst = 0.0
-    for size in map(int, sys.argv[1:] or ["256"]):
-        for name, (gather, sums) in GATHERS.items():
-            error, seconds = run(size, gather, sums)
-            worst = max(worst, error)
-            print(f"{name}: {size} simulated ranks, largest relative error {error:g}, {seconds:.1f} s")
-    return int(worst > 1e-9)
+    name, world, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    print(json.dumps(1000 * HARNESSES[name](world, steps) / steps))
+    return 0
 
 
 if __name__ == "__main__":

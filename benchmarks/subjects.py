@@ -53,3 +53,8 @@ def _grouped() -> Iterator[tuple[Any, ...]]:
 
 function = Subject(Square, inputs=_one)
 collective = Subject(Reduce, spec="Collective", types="P -> I", inputs=_grouped, ranks=(1, 2, 3))
+
+
+def gather_samples() -> Iterator[tuple[torch.Tensor]]:
+    """What a gather is judged with, by the contract of collectives."""
+    yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)

@@ -64,7 +64,12 @@ def described(values: Any) -> list[str]:
     texts = []
     for value in values:
         if isinstance(value, torch.Tensor):
-            texts.append(f"{'x'.join(map(str, value.shape)) or '0-d'} {str(value.dtype).removeprefix('torch.')}")
+            texts.append(_tensor_of(value.shape, value.dtype))
         elif isinstance(value, list | tuple):
             texts.append(f"[{', '.join(described(value[:8]))}]")
     return texts
+
+
+@functools.lru_cache(maxsize=256)
+def _tensor_of(shape: torch.Size, dtype: torch.dtype) -> str:
+    return f"{'x'.join(map(str, shape)) or '0-d'} {str(dtype).removeprefix('torch.')}"

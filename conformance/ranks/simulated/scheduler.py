@@ -146,7 +146,10 @@ class Scheduler:
     def _next(self) -> Turn:
         """Choose the next rank: if all sleep, time advances; if none can ever go on, they raise."""
         at = self.current + 1
-        living = [turn for turn in (*self.turns[at:], *self.turns[:at]) if not turn.ended]
+        in_turn = (*self.turns[at:], *self.turns[:at])
+        if not self._draws and (first := next(filter(self._is_able, in_turn), None)):
+            return first
+        living = [turn for turn in in_turn if not turn.ended]
         able = [turn for turn in living if self._is_able(turn)]
         while not able:
             if sleeping := [turn.wakes for turn in living if turn.wakes > self.clock]:
@@ -158,6 +161,8 @@ class Scheduler:
         return self._draws.choice(able) if self._draws else able[0]
 
     def _is_able(self, turn: Turn) -> bool:
+        if turn.ended:
+            return False
         return bool(self.proof) or turn.ready is None or (turn.wakes <= self.clock and turn.ready())
 
     def place_of(self, rank: int) -> str:

@@ -68,13 +68,10 @@ class Saved:
 def taken() -> Saved:
     """Save the state, and remove replacements of classes' methods."""
     variables: list[tuple[ModuleType | type, str, Any]] = [(owner, name, vars(owner)[name]) for owner, name in MEMBERS]
-    variables += [
-        (module, name, getattr(module, name))
-        for key, names in VARIABLES.items()
-        if (module := sys.modules.get(key)) is not None
-        for name in names
-        if hasattr(module, name)
-    ]
+    for key, names in VARIABLES.items():
+        if (module := sys.modules.get(key)) is not None:
+            there = vars(module)
+            variables += [(module, name, there[name]) for name in names if name in there]
     return Saved(
         variables,
         torch.default_generator.get_state(),
