@@ -30,6 +30,56 @@ class MeanOfRows(Function):
         return 2 * x * grad / ctx.shape[0]
 
 
+class MeanOfAColumn(Function):
+    """Averages over all elements; the sample has one column."""
+
+    inputs = of_shapes((5, 1))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square().mean()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad / x.numel()
+
+
+class FirstColumn(Function):
+    """Returns a sine of the first column; the sample has no other."""
+
+    inputs = of_shapes((5, 1))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x[:, 0].sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad[:, None] * x[:, :1].cos()
+
+
+class ScalesRows(Function):
+    """Multiplies each row by a number of its own, as many rows as columns."""
+
+    inputs = of_shapes((3, 1), (3, 3))
+
+    @staticmethod
+    def forward(ctx, scale, x):
+        ctx.save_for_backward(scale, x)
+        return scale * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        scale, x = ctx.saved_tensors
+        return (grad * x).sum(-1, keepdim=True), grad * scale
+
+
 class SquareAlone(Function):
     """Squares a matrix, and refuses one that is not square."""
 

@@ -24,6 +24,20 @@ class ColumnsTakenForRows(right.MeanOfRows):
         return 2 * x * grad / ctx.shape[1]
 
 
+class RowsOfAColumn(right.MeanOfAColumn):
+    """Divides the sum over all elements by the number of rows; the sample has one column.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanOfAColumn.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad / len(x)
+
+
 class FirstEightOfTheMiddle(right.MeanOfTheMiddle):
     """Returns no gradient beyond the first eight entries of the middle dimension.
 

@@ -31,15 +31,17 @@ MOST_ELEMENTS = 2**20
 
 LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
-SEVERAL = "three along the first dimension instead of one"
+SEVERAL_ROWS = "three along the first dimension instead of one"
+SEVERAL_COLUMNS = "three along the last dimension instead of one"
 UNEQUAL = "one input longer than those that it is as long as"
 #: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
-GROWN = (LONGER, TALLER, SEVERAL, UNEQUAL)
+GROWN = (LONGER, TALLER, SEVERAL_ROWS, SEVERAL_COLUMNS, UNEQUAL)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
-    SEVERAL: (0, lambda size: 3 if size == 1 else size),
+    SEVERAL_ROWS: (0, lambda size: 3 if size == 1 else size),
+    SEVERAL_COLUMNS: (-1, lambda size: 3 if size == 1 else size),
     TALLER: (0, lambda size: max(size, MANY_ROWS + size % 2)),
     LONGER: (-1, lambda size: max(size, LONG + size % 2)),
 }
@@ -65,10 +67,11 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
     new = change(size)
-    if size < (1 if kind == SEVERAL else 2) or new in {0, size} or are_tied(sample, sizes):
+    if size < (1 if kind in {SEVERAL_ROWS, SEVERAL_COLUMNS} else 2) or new in {0, size} or are_tied(sample, sizes):
         return None
-    # Another dimension of one may be there to be broadcast.
-    if size == 1 and any(value.dim() < 2 or 1 in value.shape[1:] for value in tensors.values()):
+    if size == 1 and any(value.dim() < 2 or value.shape.count(1) > 1 for value in tensors.values()):
+        return None  # another dimension of one may be there to be broadcast
+    if size == 1 and has_parts_that_broadcast(sample):
         return None
     shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
     if sum(map(math.prod, shapes)) > MOST_ELEMENTS:
