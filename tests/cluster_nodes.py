@@ -201,9 +201,9 @@ def _ip(*words: str) -> None:
         raise PermissionError(f"needs the right to make network namespaces: {done.stderr.strip()}")
 
 
-def wait_for(condition: Any, limit: float = LIMIT) -> None:
+def wait_for(condition: Any) -> None:
     """Wait until a condition holds."""
-    end = time.monotonic() + limit
+    end = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.05)

@@ -20,7 +20,7 @@ from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
 from conformance.ranks.cluster.leader import world_sizes
 from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, pop_launch
-from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for
+from tests.cluster_nodes import LIMIT, ROOT, alone, launched, verdicts, wait_for
 from tests.faults.command import reported
 
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
@@ -136,7 +136,7 @@ def test_an_order_from_a_stranger_runs_nothing(tmp_path: Path, key: str) -> None
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as victim:
         public.put("leader", "run")
         try:
-            wait_for(lambda: post.count("there") or victim.poll() is not None, 60)
+            wait_for(lambda: post.count("there") or victim.poll() is not None)
             if victim.poll() is None:
                 nonce = json.loads(store.get("run/hello/1")[SIGNATURE:])["nonce"]
                 post.put("welcome", ["", nonce])
@@ -151,7 +151,7 @@ def test_an_order_from_a_stranger_runs_nothing(tmp_path: Path, key: str) -> None
                 )
                 post.put("order/1/3", None)
                 post.put("world/2", {"end": 0})
-            _, said = victim.communicate(timeout=600)
+            _, said = victim.communicate(timeout=LIMIT)
         finally:
             victim.kill()
     assert not mark.exists()
@@ -175,10 +175,10 @@ def test_a_counter_that_somebody_else_wrote_ends_the_run_with_a_line(tmp_path: P
     environment = {**os.environ, **launch, **agent}
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as leader:
         try:
-            wait_for(lambda: store.check(["leader"]) or leader.poll() is not None, 60)
+            wait_for(lambda: store.check(["leader"]) or leader.poll() is not None)
             token = json.loads(store.get("leader")[SIGNATURE:])
             store.set(f"{token}/there", "many")
-            _, said = leader.communicate(timeout=60)
+            _, said = leader.communicate(timeout=LIMIT)
         finally:
             leader.kill()
     assert "Traceback" not in said

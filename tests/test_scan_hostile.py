@@ -38,7 +38,7 @@ SOURCES = {
 def scanned(folder: Path) -> dict:
     """The scan of a folder; a limit of ten times what a quiet machine needs ends one that hangs."""
     words = [sys.executable, "-m", "conformance", "scan", str(folder), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 

@@ -82,7 +82,7 @@ def around(cwd: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "TMPDIR": str(cwd), "COLUMNS": "200"}
 
 
-def start(*words: str, cwd: Path, within: float = 120.0, **options: Any) -> tuple[int, str, str]:
+def start(*words: str, cwd: Path, within: float = 600.0, **options: Any) -> tuple[int, str, str]:
     """Run the command to its end in an interpreter of its own, and see that nothing of it is left."""
     with Running(*words, cwd=cwd, **options) as running:
         ended = running.end(within)
@@ -90,7 +90,7 @@ def start(*words: str, cwd: Path, within: float = 120.0, **options: Any) -> tupl
     return ended
 
 
-def run(*words: str, cwd: Path, within: float = 120.0, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+def run(*words: str, cwd: Path, within: float = 600.0, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run the command to its end where torch is imported already, and see that nothing of it is left."""
     done = warm.run("-m", "conformance", *words, cwd=cwd, env=around(cwd) | dict(env or {}), within=within)
     return done.returncode, done.stdout, done.stderr

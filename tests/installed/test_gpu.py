@@ -15,7 +15,7 @@ LATE = {("killed", "timeout"), ("lone_error", "timeout")}
 def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
     """``make gpu`` leaves a file for each of its steps; here with few tests, and without a GPU."""
     command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short", "-n", "1"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "| scaled sum | 3 by 4 | float64 |" in (tmp_path / "resolution-emulated.md").read_text()
     left = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
@@ -34,6 +34,6 @@ def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
 
 def test_a_step_that_is_not_there_is_refused():
     command = [sys.executable, "conf/gpu.py", "--device", "emulated", "refernce"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == 2
     assert "there is no step refernce; there are reference, " in ended.stderr
