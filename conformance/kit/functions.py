@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
+from conformance.kit import expect
 from conformance.kit.world import World
 
-#: The two ways to write a Function: ctx in forward, or in setup_context.
-FORMS = ("combined", "separate")
+#: The number of samples in the batches that tests of vmap make.
+MAPPED = 4
 
 
 def nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -57,6 +58,15 @@ def tensor(world: World, *numbers: float) -> torch.Tensor:
     return torch.tensor(numbers, dtype=torch.float64, device=world.device)
 
 
+def random_numbers(world: World, *shape: int) -> torch.Tensor:
+    """Return a float64 tensor of random numbers.
+
+    >>> random_numbers(World(), 4, 2).shape
+    torch.Size([4, 2])
+    """
+    return world.tensor(0, shape, torch.float64, "numbers")
+
+
 def leaf(world: World, *numbers: float) -> torch.Tensor:
     """Return such a tensor that requires grad.
 
@@ -81,3 +91,25 @@ def forward_mode(call: Callable[..., Any], *pairs: Any) -> tuple[Any, ...]:
         output = call(*arguments)
         outputs = output if isinstance(output, tuple) else (output,)
         return tuple(forward_ad.unpack_dual(one).tangent if isinstance(one, torch.Tensor) else None for one in outputs)
+
+
+def expect_value(actual: Any, expected: Any, what: str) -> None:
+    """Assert that a tensor has the same numbers, and that any other value is the very same object.
+
+    >>> expect_value(torch.ones(2), torch.ones(2), "two ones")
+    >>> expect_value(len, len, "a function")
+    """
+    if isinstance(expected, torch.Tensor):
+        expect.equal(actual, expected, what)
+    else:
+        expect.that(actual is expected, what, expect.shown(actual), expect.shown(expected))
+
+
+def expect_values(actual: Sequence[Any], expected: Sequence[Any], what: str) -> None:
+    """Assert that there are as many values as expected, each the same as the expected one at its place.
+
+    >>> expect_values((None, torch.ones(1)), [None, torch.ones(1)], "nothing and a one")
+    """
+    expect.equal(len(actual), len(expected), f"number of {what}")
+    for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        expect_value(one, other, f"value {place} of {what}")

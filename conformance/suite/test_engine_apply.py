@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, forward_mode, leaf, nothing, tensor
+from conformance.kit.functions import build, expect_values, forward_mode, leaf, nothing, tensor
 
 
 @clause("Function.forward.data-on-ctx")
@@ -31,13 +31,7 @@ def test_data_on_ctx_reaches_backward(world: World, form: str) -> None:
     first, second = (function.apply(leaf(world, 1.0), note) for note in notes)
     (first * 10 + second * 20).backward()
     for key, note in ((10, notes[0]), (20, notes[1])):
-        actual, expected = seen.get(key, "no call of backward"), (note, note["number"])
-        expect.that(
-            actual == expected and actual[0] is note,
-            "PyTorch kept in backward what was set on ctx",
-            actual,
-            expected,
-        )
+        expect_values(seen.get(key, ()), (note, note["number"]), "attributes of ctx that PyTorch kept for backward")
 
 
 @clause("Function.forward.data-on-ctx")
@@ -57,9 +51,7 @@ def test_data_on_ctx_reaches_jvp(world: World, form: str) -> None:
     for note in notes:
         forward_mode(function.apply, (tensor(world, 1.0), tensor(world, 1.0)), note)
     for call, note in enumerate(notes):
-        actual = seen[call * len(seen) // 2]
-        same = actual == (note, 7) and actual[0] is note
-        expect.that(same, "PyTorch kept in jvp what was set on ctx", actual, (note, 7))
+        expect_values(seen[call * len(seen) // 2], (note, 7), "attributes of ctx that PyTorch kept for jvp")
 
 
 @clause("Function.apply.returns")
@@ -67,35 +59,14 @@ def test_data_on_ctx_reaches_jvp(world: World, form: str) -> None:
 def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_grad: bool) -> None:
     """One value for one value, a tuple for a tuple of any length, and every non-tensor as it was."""
     x, one, many = tensor(world, 1.0).requires_grad_(needs_grad), tensor(world, 2.0), [3]
-    returned: list[Any] = [
-        one,
-        (one,),
-        (one, one * 2),
-        (None, one, many, "text"),
-        (),
-        (1, 2),
-        None,
-        5,
-        "text",
-        many,
-    ]
-    for value in returned:
+    tuples: list[Any] = [(one,), (one, one * 2), (None, one, many, "text"), (), (1, 2)]
+    for value in (*tuples, one, None, 5, "text", many):
         actual = build(form, lambda x, value=value: value, nothing).apply(x)
         expect.that(type(actual) is type(value), "PyTorch's apply returns what forward returned", actual, value)
-        pairs = list(zip(actual, value, strict=False)) if isinstance(value, tuple) else [(actual, value)]
-        if isinstance(value, tuple):
-            expect.equal(len(actual), len(value), f"number of values that apply returns for {expect.shown(value)}")
-        for given, expected in pairs:
-            if isinstance(expected, torch.Tensor):
-                expect.equal(given.detach(), expected, "tensor that PyTorch's apply returns")
-                expect.equal(given.requires_grad, needs_grad, "whether a result requires grad")
-            else:
-                expect.that(
-                    given is expected,
-                    "PyTorch's apply returns a non-tensor unchanged",
-                    given,
-                    expected,
-                )
+        actual, expected = (actual, value) if isinstance(value, tuple) else ((actual,), (value,))
+        expect_values(actual, expected, f"what PyTorch's apply returns for {expect.shown(value)}")
+        for given in filter(torch.is_tensor, actual):
+            expect.equal(given.requires_grad, needs_grad, "whether a result requires grad")
 
 
 @clause("Function.apply.direct-arguments")

@@ -7,14 +7,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, tensor
-
-REFLECTING = {
-    "save_for_backward": "to_save",
-    "save_for_forward": "saved_for_forward",
-    "mark_dirty": "dirty_tensors",
-    "mark_non_differentiable": "non_differentiable",
-}
+from conformance.kit.functions import build, expect_value, expect_values, leaf, tensor
 
 
 @clause("Function.attributes.reflect")
@@ -25,28 +18,23 @@ def test_ctx_shows_what_was_asked(world: World, form: str) -> None:
     seen: list[tuple[str, Any, Any]] = []
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        given: dict[str, Any] = {
-            "save_for_backward": [(w, x), (x,)],
-            "save_for_forward": [(x,), (w, w)],
-            "mark_dirty": [(w,)],
-            "mark_non_differentiable": [(), (output[0],)],
+        given: dict[tuple[str, str], Any] = {
+            ("save_for_backward", "to_save"): [(w, x), (x,)],
+            ("save_for_forward", "saved_for_forward"): [(x,), (w, w)],
+            ("mark_dirty", "dirty_tensors"): [(w,)],
+            ("mark_non_differentiable", "non_differentiable"): [(), (output[0],)],
         }
-        seen.extend((f"{name} before any method was called", getattr(ctx, name), None) for name in REFLECTING.values())
-        for method, choices in given.items():
+        seen.extend((f"{name} before any method was called", getattr(ctx, name), None) for _, name in given)
+        for (method, name), choices in given.items():
             for tensors in choices:
                 getattr(ctx, method)(*tensors)
-                name = REFLECTING[method]
                 seen.append((f"{name} after {method} of {len(tensors)}", getattr(ctx, name), tensors))
 
     build(form, lambda x, w: (x * 2, w), keep).apply(x, w)
     expect.equal(len(seen), 11, "number of attributes of ctx that could be looked at")
     for name, actual, expected in seen:
-        if expected is None:
-            expect.that(actual is None, f"PyTorch's ctx.{name}", actual, "None")
-        else:
-            same = isinstance(actual, tuple) and len(actual) == len(expected)
-            same = same and all(one is other for one, other in zip(actual, expected, strict=True))
-            expect.that(same, f"PyTorch's ctx.{name}", actual, expected)
+        same = type(actual) is type(expected) and list(map(id, actual or ())) == list(map(id, expected or ()))
+        expect.that(same, f"PyTorch's ctx.{name}", expect.shown(actual), expect.shown(expected))
 
 
 @clause("Function.attributes.reflect")
@@ -63,11 +51,8 @@ def test_needs_input_grad_can_be_read_early(world: World, form: str) -> None:
         seen.append(tuple(ctx.needs_input_grad))
 
     for needs in ((True, False), (False, True), (True, True)):
-        arguments = (
-            tensor(world, 1.0).requires_grad_(needs[0]),
-            2.5,
-            tensor(world, 1.0).requires_grad_(needs[1]),
-        )
+        x, y = (tensor(world, 1.0).requires_grad_(need) for need in needs)
+        arguments = (x, 2.5, y)
         build(form, lambda x, n, y: x * n + y, keep, backward=backward).apply(*arguments).backward()
         early, late = seen[-2:]
         expect.equal(early, (needs[0], False, needs[1]), "PyTorch's ctx.needs_input_grad in the forward pass")
@@ -89,11 +74,8 @@ def test_materialize_grads_can_be_assigned(world: World, form: str, value: bool)
         return grads[0]
 
     build(form, lambda x: (x * 2, x + 1), keep, backward=backward).apply(leaf(world, 1.0))[0].backward()
-    actual = seen[-1][1]
-    if value:
-        expect.equal(actual, tensor(world, 0.0), "gradient of an unused output after materialize_grads = True")
-    else:
-        expect.that(actual is None, "gradient of an unused output after materialize_grads = False", actual, "None")
+    expected = tensor(world, 0.0) if value else None
+    expect_value(seen[-1][1], expected, f"gradient of an unused output after materialize_grads = {value}")
 
 
 @clause("Function.attributes.reflect")
@@ -132,8 +114,7 @@ def test_grad_fn_knows_its_place_in_the_graph(world: World, form: str) -> None:
         expect.that(isinstance(reached, tuple), "PyTorch's grad_fn.next_functions is a tuple", reached)
         nodes = [one[0] for one in reached if one[0] is not None]
         expected = [one.grad_fn for one in (first, second) if one.requires_grad]
-        same = len(nodes) == len(expected) and all(one is other for one, other in zip(nodes, expected, strict=True))
-        expect.that(same, "PyTorch's grad_fn.next_functions are the nodes of the inputs, in order", nodes, expected)
+        expect_values(nodes, expected, "nodes of the inputs in PyTorch's grad_fn.next_functions")
 
 
 @clause("Function.attributes.node")
@@ -182,10 +163,8 @@ def test_grad_fn_gives_saved_tensors(world: World, form: str) -> None:
     x, y = leaf(world, 2.0), tensor(world, 3.0)
     result = _product(form).apply(x, y, 5)
     for moment in ("before", "after"):
-        actual = result.grad_fn.saved_tensors
-        expect.equal(len(actual), 2, f"number of PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
-        for one, expected in zip(actual, (x, y), strict=True):
-            expect.equal(one, expected, f"PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
+        what = f"PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors"
+        expect_values(result.grad_fn.saved_tensors, (x, y), what)
         result.grad_fn.maybe_clear_saved_tensors()
     (gradient,) = torch.autograd.grad(result, x)
     expect.equal(gradient, y, "gradient after maybe_clear_saved_tensors")

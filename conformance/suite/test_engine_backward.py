@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, nothing, tensor
+from conformance.kit.functions import build, expect_value, expect_values, leaf, nothing, tensor
 
 
 @clause("Function.backward.overridden")
@@ -49,8 +49,7 @@ def test_vjp_stands_for_backward(world: World, form: str) -> None:
     expect.equal(len(calls), 1, "number of times PyTorch called vjp")
     note, grads = calls[0]
     expect.equal(note, "kept", "attribute of ctx in vjp")
-    expect.equal(len(grads), 2, "number of values that PyTorch passed to vjp after ctx")
-    expect.equal(grads[0], weights, "gradient that PyTorch passed to vjp")
+    expect_values(grads, (weights, None), "values that PyTorch passed to vjp after ctx")
     expect.equal(gradient, tensor(world, 5.0, 100.0), "gradient that PyTorch computed from what vjp returned")
 
 
@@ -64,11 +63,7 @@ def test_vjp_and_backward_together_are_refused(world: World, form: str) -> None:
         called.append(grad)
         return grad
 
-    def other(ctx: Any, grad: Any) -> Any:
-        called.append(grad)
-        return grad
-
-    function = build(form, lambda x: x * 2, backward=derivative, vjp=other)
+    function = build(form, lambda x: x * 2, backward=derivative, vjp=derivative)
     what = "PyTorch: differentiating a class with both backward and vjp raises"
     expect.raises(Exception, lambda: function.apply(leaf(world, 1.0, 2.0)).sum().backward(), what)
     expect.equal(len(called), 0, "number of times PyTorch called backward or vjp of a class with both")
@@ -94,8 +89,7 @@ def test_one_gradient_for_one_output(world: World, form: str) -> None:
         expect.equal(len(calls), 1, "number of times PyTorch called backward")
         ctx, grads = calls[0]
         expect.that(ctx is result.grad_fn, "PyTorch passed ctx first to backward", ctx, result.grad_fn)
-        expect.equal(len(grads), 1, "number of values that PyTorch passed to backward after ctx")
-        expect.equal(grads[0], weights, "gradient that PyTorch passed to backward")
+        expect_values(grads, (weights,), "values that PyTorch passed to backward after ctx")
 
 
 @clause("Function.backward.receives")
@@ -112,22 +106,13 @@ def test_one_value_for_each_output(world: World, form: str) -> None:
         return torch.zeros(3, dtype=torch.float64, device=world.device)
 
     outputs = build(form, compute, backward=backward).apply(leaf(world, 1.0, 2.0, 3.0))
-    weights = {
-        1: tensor(world, 5.0)[0],
-        3: tensor(world, 1.0, 2.0, 3.0),
-        5: tensor(world, -1.0, 4.0).reshape(2, 1),
-    }
-    sum((outputs[place] * weight).sum() for place, weight in weights.items()).backward()
+    first, second, third = tensor(world, 5.0)[0], tensor(world, 1.0, 2.0, 3.0), tensor(world, -1.0, 4.0).reshape(2, 1)
+    weights = (None, first, None, second, None, third, None, None)
+    pairs = zip(outputs, weights, strict=True)
+    sum((output * weight).sum() for output, weight in pairs if weight is not None).backward()
 
     expect.equal(len(calls), 1, "number of times PyTorch called backward")
-    (grads,) = calls
-    expect.equal(len(grads), len(outputs), "number of values that PyTorch passed to backward after ctx")
-    for place, actual in enumerate(grads):
-        if place in weights:
-            expect.equal(actual, weights[place], f"gradient that PyTorch passed to backward for output {place}")
-        else:
-            what = f"PyTorch passed None to backward for non-tensor output {place}"
-            expect.that(actual is None, what, actual, "None")
+    expect_values(calls[0], weights, "values that PyTorch passed to backward after ctx, one for each output")
 
 
 @clause("Function.backward.none-allowed")
@@ -143,16 +128,14 @@ def test_backward_may_return_none(world: World, form: str) -> None:
     for pattern in ("x", "xn", "nx", "fx", "xf", "nxfxn", "fnx", "xlx"):
         given = {"f": fixed, "n": None, "l": other}
         arguments: list[Any] = [leaf(world, 1.0) if letter == "x" else given[letter] for letter in pattern]
-        try:
+        what = f"PyTorch accepts None from backward for inputs that need no gradient ({pattern})"
+        with expect.no_error(what, "no exception"):
             function.apply(*arguments).backward()
-        except Exception as error:
-            what = f"PyTorch accepts None from backward for inputs that need no gradient ({pattern})"
-            expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
         for place, argument in enumerate(arguments):
             if pattern[place] == "x":
                 what = f"gradient of input {place} where backward returned None for others ({pattern})"
                 expect.equal(argument.grad, tensor(world, place + 1.0), what)
-    expect.that(fixed.grad is None, "an input that needs no gradient gets none", fixed.grad)
+    expect_value(fixed.grad, None, "gradient of an input that needs none")
 
 
 @clause("Function.backward.once-differentiable")

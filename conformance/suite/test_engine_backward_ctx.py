@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, tensor
+from conformance.kit.functions import build, expect_values, leaf, tensor
 
 
 @clause("Function.backward.saved-tensors")
@@ -34,13 +34,11 @@ def test_saved_tensors_come_back_in_order(world: World, form: str) -> None:
         output.sum().backward()
         offered = {"x": x, "w": w, "e": extra, "o": output}
         expected = [offered[letter] for letter in letters or ""]
-        actual, saved = seen[-1], f"of {len(expected)} saved tensors"
+        actual, what = seen[-1], f"PyTorch's ctx.saved_tensors, for {len(expected)} saved ones"
         expect.that(type(actual) is tuple, "PyTorch's ctx.saved_tensors is a tuple", type(actual), tuple)
-        expect.equal(len(actual), len(expected), "number of tensors in PyTorch's ctx.saved_tensors")
-        for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            expect.equal(one, other, f"tensor {place} {saved} that PyTorch returns")
-            what = f"whether tensor {place} {saved} that PyTorch returns requires grad"
-            expect.equal(one.requires_grad, other.requires_grad, what)
+        expect_values(actual, expected, what)
+        needs = [one.requires_grad for one in actual]
+        expect.equal(needs, [one.requires_grad for one in expected], f"which of {what}, require grad")
 
 
 @clause("Function.backward.saved-tensors")

@@ -25,25 +25,12 @@ def test_tensors_may_be_given_by_name(world: World, form: str, given: str) -> No
         def backward(ctx: Any, grad: Any) -> Any:
             return 2 * grad, 3 * grad
 
-    class Separate(torch.autograd.Function):
-        @staticmethod
-        def forward(x: Any, y: Any) -> Any:
-            return 2 * x + 3 * y
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            pass
-
-        backward = Combined.backward
-
-    function = Combined if form == "combined" else Separate
+    separate = build("separate", lambda x, y: 2 * x + 3 * y, backward=Combined.backward)
+    function = Combined if form == "combined" else separate
     x, y = leaf(world, 1.0), leaf(world, 10.0)
+    named = {"one": {"y": y}, "both": {"x": x, "y": y}, "in another order": {"y": y, "x": x}}[given]
     with expect.no_error("PyTorch accepts inputs by keyword", "no exception"):
-        result = {
-            "one": lambda: function.apply(x, y=y),
-            "both": lambda: function.apply(x=x, y=y),
-            "in another order": lambda: function.apply(y=y, x=x),
-        }[given]()
+        result = function.apply(x, **named) if given == "one" else function.apply(**named)
         gradients = torch.autograd.grad(result, (x, y))
     expect.equal(result.detach(), tensor(world, 32.0), "result for inputs passed by keyword")
     expect.equal(torch.cat(gradients), tensor(world, 2.0, 3.0), "gradients of inputs passed by keyword")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, tensor
+from conformance.kit.functions import build, expect_values, leaf, tensor
 
 
 @clause("Function.forward.overridden")
@@ -57,31 +57,14 @@ def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return (None,) * count
 
-    kinds = (
-        leaf(world, 1.0),
-        2.5,
-        None,
-        [tensor(world, 2.0)],
-        "text",
-        True,
-        7,
-        {"key": 1},
-        (1, 2),
-        len,
-        object(),
-    )
-    arguments = (*kinds, tensor(world, 3.0))[:count]
+    others = ([tensor(world, 2.0)], "text", True, 7, {"key": 1}, (1, 2), len, object(), tensor(world, 3.0))
+    arguments = (leaf(world, 1.0), 2.5, None, *others)[:count]
     result = Receives.apply(*arguments)
 
     expect.equal(len(calls), 1, "number of times PyTorch called forward")
     ctx, actual = calls[0]
     expect.that(hasattr(ctx, "save_for_backward"), "PyTorch passed ctx first to forward", ctx)
-    expect.equal(len(actual), count, "number of arguments that PyTorch passed to forward after ctx")
-    for place, (one, given) in enumerate(zip(actual, arguments, strict=True)):
-        if isinstance(given, torch.Tensor):
-            expect.equal(one, given, f"tensor that PyTorch passed to forward as argument {place}")
-        else:
-            expect.that(one is given, f"PyTorch passed argument {place} to forward unchanged", one, given)
+    expect_values(actual, arguments, "arguments that PyTorch passed to forward after ctx")
     if result.requires_grad:
         node = result.grad_fn
         expect.that(node is ctx, "ctx of forward is the ctx of the result", node, ctx)
@@ -105,15 +88,11 @@ def test_setup_context_follows_forward_once(world: World, count: int) -> None:
 
     order = [name for name, _ in calls]
     expect.equal(order, ["forward", "setup_context"], "what PyTorch called, in order")
-    expect.equal(len(calls[0][1]), count, "number of arguments that PyTorch passed to forward, without ctx")
+    expect_values(calls[0][1], arguments, "arguments that PyTorch passed to forward, without ctx")
     _, (ctx, inputs, output) = calls[1]
     expect.that(hasattr(ctx, "save_for_backward"), "PyTorch passed ctx first to setup_context", ctx)
     expect.that(type(inputs) is tuple, "PyTorch passed the inputs to setup_context as a tuple", type(inputs), tuple)
-    expect.equal(len(inputs), count, "number of inputs that PyTorch passed to setup_context")
-    for place, given in enumerate(arguments):
-        for name, actual in (("forward", calls[0][1][place]), ("setup_context", inputs[place])):
-            same = torch.equal(actual, given) if isinstance(given, torch.Tensor) else actual is given
-            expect.that(same, f"PyTorch passed argument {place} to {name} unchanged", actual, given)
+    expect_values(inputs, arguments, "inputs that PyTorch passed to setup_context")
     expect.equal(output.detach(), tensor(world, 2.0), "output that PyTorch passed to setup_context")
 
 
@@ -135,11 +114,8 @@ def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> No
     expect.equal(len(seen), 1, "number of times PyTorch called setup_context")
     (actual,) = seen
     expect.that(type(actual) is type(returned), "PyTorch passed setup_context what forward returned", actual, returned)
-    if isinstance(returned, tuple):
-        expect.equal(len(actual), len(returned), "number of outputs that PyTorch passed to setup_context")
-        expect.equal(actual[1:], returned[1:], "outputs without tensors that PyTorch passed to setup_context")
-        actual, returned = actual[0], returned[0]
-    expect.equal(actual.detach() if kind.endswith("tuple") or kind == "tensor" else actual, returned, "output")
+    actual, expected = (actual, returned) if isinstance(returned, tuple) else ((actual,), (returned,))
+    expect_values(actual, expected, "outputs that PyTorch passed to setup_context")
 
 
 @clause("Function.setup_context.defaults")
@@ -176,6 +152,4 @@ def _expect_inputs(
         arguments, names = ((), {**named, "x": x}) if all_by_name else ((x, *others), named)
         function.apply(*arguments, **names)
         given = f"for {len(arguments)} arguments and {', '.join(names) or 'none'} by name"
-        first, *rest = seen[-1]
-        expect.equal(tuple(rest), expected, f"inputs after x that PyTorch passed to setup_context {given}")
-        expect.equal(first.detach(), x.detach(), f"first input that PyTorch passed to setup_context {given}")
+        expect_values(seen[-1], (x, *expected), f"inputs that PyTorch passed to setup_context {given}")

@@ -7,41 +7,32 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, tensor
+from conformance.kit.functions import build, expect_value, leaf, tensor
 
 
 @clause("Function.attributes.hook-order")
 @cases(form=["combined", "separate"])
 def test_hooks_run_in_order(world: World, form: str) -> None:
     """Hooks are registered last first; each writes its name, and the gradient that retain_grad has kept by then."""
-    ran: list[str] = []
+    ran: list[tuple[str, Any]] = []
 
-    def backward(ctx: Any, grad: Any) -> Any:
-        ran.append("backward")
-        return grad
+    def note(name: str, value: Any = None) -> Any:
+        ran.append((name, result.grad))
+        return value
 
-    result = build(form, lambda x: x * 2, backward=backward).apply(leaf(world, 1.0))
-    kept: list[Any] = []
-
-    def first(grad: Any) -> Any:
-        ran.append("first tensor hook")
-        kept.append(result.grad)
-        return grad * 10
-
-    def prehook(grads: Any) -> None:
-        ran.append("pre-hook")
-        kept.append(result.grad)
-
-    result.grad_fn.register_hook(lambda inputs, outputs: ran.append("node hook"))
-    result.grad_fn.register_prehook(prehook)
+    function = build(form, lambda x: x * 2, backward=lambda ctx, grad: note("backward", grad))
+    result = function.apply(leaf(world, 1.0))
+    result.grad_fn.register_hook(lambda inputs, outputs: note("node hook"))
+    result.grad_fn.register_prehook(lambda grads: note("pre-hook"))
     result.retain_grad()
-    result.register_hook(first)
-    result.register_hook(lambda grad: ran.append("second tensor hook"))
+    result.register_hook(lambda grad: note("first tensor hook", grad * 10))
+    result.register_hook(lambda grad: note("second tensor hook"))
     result.backward()
     expected = ["first tensor hook", "second tensor hook", "pre-hook", "backward", "node hook"]
-    expect.equal(ran, expected, "the order in which PyTorch runs hooks")
-    expect.that(kept[0] is None, "the gradient that retain_grad has kept when tensor hooks run", kept[0], "None")
-    expect.equal(kept[1], tensor(world, 10.0), "the gradient that retain_grad has kept when pre-hooks run")
+    kept = dict(ran)
+    expect.equal([name for name, _ in ran], expected, "the order in which PyTorch runs hooks")
+    expect_value(kept["first tensor hook"], None, "the gradient that retain_grad has kept when tensor hooks run")
+    expect_value(kept["pre-hook"], tensor(world, 10.0), "the gradient that retain_grad has kept when pre-hooks run")
 
 
 def _saver(form: str, reads: int = 1) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, forward_mode, tensor
+from conformance.kit.functions import build, expect_values, forward_mode, tensor
 
 
 @clause("Function.jvp.overridden")
@@ -40,9 +40,9 @@ def test_one_tangent_for_one_input(world: World, form: str) -> None:
     x, direction = tensor(world, 1.0, 2.0).reshape(2, 1), tensor(world, 3.0, -4.0).reshape(2, 1)
     (actual,) = forward_mode(function.apply, (x, direction))
     expect.equal(len(calls), 1, "number of times PyTorch called jvp")
-    expect.equal(len(calls[0]), 2, "number of arguments that PyTorch passed to jvp")
-    expect.that(hasattr(calls[0][0], "save_for_forward"), "PyTorch passed ctx first to jvp", calls[0][0])
-    expect.equal(calls[0][1], direction, "tangent that PyTorch passed to jvp")
+    ctx, *received = calls[0]
+    expect.that(hasattr(ctx, "save_for_forward"), "PyTorch passed ctx first to jvp", ctx)
+    expect_values(received, (direction,), "values that PyTorch passed to jvp after ctx")
     expect.equal(actual, tensor(world, -10.0)[0], "tangent that PyTorch computed from what jvp returned")
 
 
@@ -63,16 +63,10 @@ def test_one_value_for_each_input(world: World, form: str) -> None:
     outputs = forward_mode(function.apply, *inputs)
 
     expect.equal(len(calls), 1, "number of times PyTorch called jvp")
-    (actual,) = calls
-    expect.equal(len(actual), len(inputs), "number of values that PyTorch passed to jvp after ctx")
-    for place, one in enumerate(actual):
-        if place in (1, 3):
-            expect.equal(one, directions[place // 2], f"tangent that PyTorch passed to jvp for input {place}")
-        else:
-            expect.that(one is None, f"PyTorch passed None to jvp for non-tensor input {place}", one, "None")
-    for place, one in enumerate(outputs):
-        expected = directions[place] * (place + 2)
-        expect.equal(one, expected, f"tangent of output {place} that PyTorch computed from what jvp returned")
+    expected = (None, directions[0], None, directions[1], None, None)
+    expect_values(calls[0], expected, "values that PyTorch passed to jvp after ctx, one for each input")
+    returned = (directions[0] * 2, directions[1] * 3)
+    expect_values(outputs, returned, "tangents that PyTorch computed from what jvp returned")
 
 
 @clause("Function.jvp.receives")
@@ -111,11 +105,8 @@ def test_jvp_may_return_none(world: World, form: str, pattern: str) -> None:
 
     x, direction = tensor(world, 1.0, -2.0), tensor(world, 3.0, 4.0)
     function = build(form, compute, keep, jvp=jvp)
-    try:
+    with expect.no_error(f"PyTorch accepts None from jvp for outputs without a derivative ({pattern})", "no exception"):
         actual = forward_mode(function.apply, (x, direction))
-    except Exception as error:
-        what = f"PyTorch accepts None from jvp for outputs without a derivative ({pattern})"
-        expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
     for place, letter in enumerate(pattern):
         if letter == "t":
             what = f"tangent of output {place} where jvp returned None for others ({pattern})"

@@ -7,18 +7,21 @@ from typing import Any
 
 import torch
 
-from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, forward_mode, leaf, nothing, tensor
+from conformance.kit import World, cases, clause
+from conformance.kit.functions import build, expect_values, forward_mode, leaf, nothing, tensor
 
 Keep = Callable[[Any, tuple[Any, ...], Any], None]
+#: What a method got for each choice of outputs or inputs in use; their shapes are SHAPES.
+Received = list[tuple[set[int], tuple[Any, ...]]]
+SHAPES = ((2,), (), (1, 3))
 
 
 def _asked(value: bool) -> Keep:
     return lambda ctx, inputs, output: ctx.set_materialize_grads(value)
 
 
-def _gradients(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple[Any, ...]]]:
-    """Return the arguments of backward for each choice of outputs that a loss uses; shapes (2,), () and (1, 3)."""
+def _gradients(world: World, form: str, keep: Keep) -> Received:
+    """Return the arguments of backward for each choice of outputs that a loss uses."""
     seen: list[tuple[Any, ...]] = []
 
     def compute(x: Any) -> Any:
@@ -37,18 +40,15 @@ def _gradients(world: World, form: str, keep: Keep) -> list[tuple[set[int], tupl
     return received
 
 
-def _tangents(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple[Any, ...]]]:
-    """Return the arguments of jvp for each choice of inputs that have a tangent; shapes (2,), () and (1, 3)."""
+def _tangents(world: World, form: str, keep: Keep) -> Received:
+    """Return the arguments of jvp for each choice of inputs that have a tangent."""
     seen: list[tuple[Any, ...]] = []
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         seen.append(tangents)
         return tensor(world, 0.0)[0]
 
-    function, choices = (
-        build(form, lambda *xs: sum(x.sum() for x in xs), keep, jvp=jvp),
-        ({0}, {1}, {2}, {0, 2}),
-    )
+    function, choices = build(form, lambda *xs: sum(x.sum() for x in xs), keep, jvp=jvp), ({0}, {1}, {2}, {0, 2})
     inputs = tensor(world, 1.0, 2.0), tensor(world, 3.0)[0], tensor(world, 4.0, 5.0, 6.0).reshape(1, 3)
     received = []
     for used in choices:
@@ -58,26 +58,18 @@ def _tangents(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple
     return received
 
 
-SHAPES = ((2,), (), (1, 3))
-
-
-def _expect_ones_and_zeros(world: World, received: list[tuple[set[int], tuple[Any, ...]]], what: str) -> None:
+def _expect_ones_and_zeros(world: World, received: Received, what: str) -> None:
     for used, values in received:
-        expect.equal(len(values), len(SHAPES), f"number of values that {what}")
-        for place, actual in enumerate(values):
-            expected = torch.full(SHAPES[place], float(place in used), dtype=torch.float64, device=world.device)
-            expect.equal(actual, expected, f"value at place {place}, with {sorted(used)} in use, that {what}")
+        ones = [torch.ones(shape, dtype=torch.float64, device=world.device) for shape in SHAPES]
+        expected = [one if place in used else one * 0 for place, one in enumerate(ones)]
+        expect_values(values, expected, f"values, with {sorted(used)} in use, that {what}")
 
 
-def _expect_ones_and_nones(world: World, received: list[tuple[set[int], tuple[Any, ...]]], what: str) -> None:
+def _expect_ones_and_nones(world: World, received: Received, what: str) -> None:
     for used, values in received:
-        expect.equal(len(values), len(SHAPES), f"number of values that {what}")
-        for place, actual in enumerate(values):
-            where = f"value at place {place}, with {sorted(used)} in use, that {what}"
-            if place in used:
-                expect.equal(actual, torch.ones(SHAPES[place], dtype=torch.float64, device=world.device), where)
-            else:
-                expect.that(actual is None, f"{where} is None", actual, "None")
+        ones = [torch.ones(shape, dtype=torch.float64, device=world.device) for shape in SHAPES]
+        expected = [one if place in used else None for place, one in enumerate(ones)]
+        expect_values(values, expected, f"values, with {sorted(used)} in use, that {what}")
 
 
 @clause("Function.set_materialize_grads.default")

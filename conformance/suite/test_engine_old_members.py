@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, nothing, tensor
+from conformance.kit.functions import build, expect_values, leaf, nothing, tensor
 
 
 def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:
@@ -18,12 +18,16 @@ def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:
     return value, [warning.category for warning in caught]
 
 
+def _expect_warning(warned: list[type[Warning]], what: str) -> None:
+    deprecated = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)
+    expect.that(any(issubclass(category, deprecated) for category in warned), what, warned, "a warning of deprecation")
+
+
 @clause("Function.attributes.deprecated")
 @cases(form=["combined", "separate"])
 def test_old_members_say_so(world: World, form: str) -> None:
     """mark_shared_storage warns and does nothing; saved_variables, if it exists, warns and equals saved_tensors."""
     seen: dict[str, Any] = {}
-    deprecated = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(inputs[0], output)
@@ -39,18 +43,14 @@ def test_old_members_say_so(world: World, form: str) -> None:
     x = leaf(world, 1.0, 2.0)
     build(form, lambda x: x * 3, keep, backward=backward).apply(x).sum().backward()
     _, warned = seen["mark_shared_storage"]
-    told = any(issubclass(category, deprecated) for category in warned)
-    expect.that(told, "PyTorch's mark_shared_storage warns that it is deprecated", warned)
+    _expect_warning(warned, "PyTorch's mark_shared_storage warns that it is deprecated")
     expect.equal(seen["asked"], (None, None), "tensors marked on ctx, untouched by PyTorch's mark_shared_storage")
     expect.equal(seen["saved"], 2, "number of saved tensors, untouched by PyTorch's mark_shared_storage")
     expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient after mark_shared_storage was called")
     if "saved_variables" in seen:
         actual, warned, saved = seen["saved_variables"]
-        told = any(issubclass(category, deprecated) for category in warned)
-        expect.that(told, "PyTorch's saved_variables warns that it is deprecated", warned)
-        expect.equal(len(actual), len(saved), "number of PyTorch's saved_variables")
-        for one, other in zip(actual, saved, strict=True):
-            expect.equal(one, other, "PyTorch's saved_variables, compared with saved_tensors")
+        _expect_warning(warned, "PyTorch's saved_variables warns that it is deprecated")
+        expect_values(actual, saved, "PyTorch's saved_variables, compared with saved_tensors")
 
 
 @clause("Function.attributes.deprecated")

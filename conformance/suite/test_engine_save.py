@@ -9,7 +9,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from conformance.core.garbage import collector_paused
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, leaf, tensor
+from conformance.kit.functions import build, expect_values, leaf, tensor
 
 
 def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any = None) -> Any:
@@ -28,13 +28,7 @@ def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any
         return middle[0] * w
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        named = {
-            "input": inputs[0],
-            "other": inputs[1],
-            "middle": middle.pop(),
-            "output": output,
-            "none": None,
-        }
+        named = {"input": inputs[0], "other": inputs[1], "middle": middle.pop(), "output": output, "none": None}
         if look is not None:
             look(named)
         ctx.save_for_backward(*[named[name] for name in names])
@@ -49,27 +43,17 @@ def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any
 
 
 @clause("Function.save_for_backward.none")
-@cases(
-    form=["combined", "separate"],
-    names=[["none"], ["none", "input", "none"], ["output", "none"], ["none", "none"]],
-)
+@cases(form=["combined", "separate"], names=[["none"], ["none", "input", "none"], ["output", "none"], ["none", "none"]])
 def test_none_keeps_its_place(world: World, form: str, names: list[str]) -> None:
     """None may be saved, by itself or among tensors, and is returned as None at its place."""
     seen: list[Any] = []
     x, w = leaf(world, 1.0, 2.0), tensor(world, 3.0, 4.0)
     function = _saver(form, names, seen)
-    try:
+    with expect.no_error(f"PyTorch saves None for backward, among {names}", "no exception"):
         output = function.apply(x, w)
         output.sum().backward()
-    except Exception as error:
-        what = f"PyTorch saves None for backward, among {names}"
-        expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
-    expect.equal(len(seen[0]), len(names), f"number of values that PyTorch returns for {names}")
-    for place, (actual, name) in enumerate(zip(seen[0], names, strict=True)):
-        if name == "none":
-            expect.that(actual is None, f"PyTorch returns None at place {place} of {names}", actual, "None")
-        else:
-            expect.equal(actual, {"input": x, "output": output}[name], f"tensor saved at place {place} of {names}")
+    saved = {"input": x, "output": output, "none": None}
+    expect_values(seen[0], [saved[name] for name in names], f"values that PyTorch returns for {names}")
 
 
 @clause("Function.save_for_backward.in-place-check")
@@ -99,10 +83,8 @@ def test_tensors_that_did_not_change_are_given(world: World, form: str) -> None:
     w = tensor(world, 3.0, 4.0)
     result = function.apply(leaf(world, 1.0, 2.0), w)
     w.add_(1)
-    try:
+    with expect.no_error("PyTorch returns saved tensors that were not changed since", "no exception"):
         result.sum().backward()
-    except RuntimeError as error:
-        expect.that(False, "PyTorch returns saved tensors that were not changed since", str(error))
     expect.equal(seen[0][1], tensor(world, 4.0, 6.0), "tensor changed before it was saved")
 
 
@@ -168,11 +150,7 @@ def test_hooks_see_every_saved_tensor(world: World, form: str, names: list[str])
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         result = function.apply(leaf(world, 1.0, 2.0), tensor(world, 3.0, 4.0))
     tensors = [offered[name].detach() for name in names]
-    expect.equal(len(packed), len(tensors), "number of tensors that PyTorch passed to the pack hook")
-    for place, (actual, expected) in enumerate(zip(packed, tensors, strict=True)):
-        expect.equal(actual, expected, f"tensor {place} that PyTorch passed to the pack hook")
+    expect_values(packed, tensors, "tensors that PyTorch passed to the pack hook")
     result.sum().backward()
     expect.equal(unpacked, list(range(len(tensors))), "what PyTorch passed to the unpack hook")
-    expect.equal(len(seen[0]), len(names), "number of values in ctx.saved_tensors under hooks")
-    for name, actual, expected in zip(names, seen[0], tensors, strict=True):
-        expect.equal(actual, expected * 10, f"tensor ({name}) that backward received from the unpack hook")
+    expect_values(seen[0], [saved * 10 for saved in tensors], f"ctx.saved_tensors ({names}), by the unpack hook")

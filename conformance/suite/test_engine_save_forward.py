@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, forward_mode, tensor
+from conformance.kit.functions import build, expect_values, forward_mode, tensor
 
 
 @clause("Function.save_for_forward.only-tensors")
@@ -46,20 +46,10 @@ def _expect_saved(world: World, form: str, names: str) -> None:
     seen: list[Any] = []
     x, w = tensor(world, 1.0, 2.0), tensor(world, 3.0, 4.0)
     offered = {"x": x, "w": w, "o": x * w, "n": None}
-    try:
+    with expect.no_error(f"PyTorch saves tensors and None for jvp, {len(names)} of them", "no exception"):
         forward_mode(_saved_for_jvp(form, names, seen).apply, (x, torch.ones_like(x)), w)
-    except Exception as error:
-        what = f"PyTorch saves tensors and None for jvp, {len(names)} of them"
-        expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
-    actual = seen[-1]
-    what = f"values that PyTorch gives to jvp for {len(names)} saved ones"
-    expect.equal(len(actual), len(names), f"number of {what}")
-    for place, name in enumerate(names):
-        expected = offered[name]
-        if expected is None:
-            expect.that(actual[place] is None, f"None at place {place} of the {what}", actual[place], "None")
-        else:
-            expect.equal(actual[place], expected, f"tensor {place} of the {what}")
+    expected = [offered[name] for name in names]
+    expect_values(seen[-1], expected, f"values that PyTorch gives to jvp for {len(names)} saved ones")
 
 
 @clause("Function.save_for_forward.saved-tensors")

@@ -9,13 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build, tensor
-
-_SIZE = 4  # of the mapped dimension
-
-
-def _numbers(world: World, *shape: int) -> torch.Tensor:
-    return world.tensor(0, shape, torch.float64, "vmap")
+from conformance.kit.functions import MAPPED, build, expect_values, random_numbers, tensor
 
 
 def _whole_batch(info: Any, in_dims: Any, x: Any, *others: Any) -> Any:
@@ -26,7 +20,7 @@ def _whole_batch(info: Any, in_dims: Any, x: Any, *others: Any) -> Any:
 @cases(in_dims=[0, 1])
 def test_a_class_without_vmap_is_refused(world: World, in_dims: int) -> None:
     """torch.vmap raises for a class with neither a vmap nor generate_vmap_rule, whatever else it defines."""
-    x = _numbers(world, _SIZE, _SIZE)
+    x = random_numbers(world, MAPPED, MAPPED)
     derivatives = {"backward": lambda ctx, grad: grad, "jvp": lambda ctx, tangent: tangent}
     for members in ({}, {"generate_vmap_rule": False}, derivatives):
         function = build("separate", lambda x: x * 2, **members)
@@ -42,7 +36,7 @@ def test_a_class_without_vmap_is_refused(world: World, in_dims: int) -> None:
 @cases(in_dims=[0, 1])
 def test_two_rules_are_refused(world: World, in_dims: int) -> None:
     """torch.vmap raises for a class that overrides vmap and sets generate_vmap_rule too, and calls neither."""
-    x, called = _numbers(world, _SIZE, _SIZE), []
+    x, called = random_numbers(world, MAPPED, MAPPED), []
 
     def vmap(info: Any, in_dims: Any, x: Any) -> Any:
         called.append(x)
@@ -67,16 +61,10 @@ TRANSFORMS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
 
 
 @clause("Function.vmap.separate-form")
-@cases(
-    transform=["vmap", "grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian"],
-    rule=["vmap", "generate_vmap_rule"],
-)
+@cases(transform=["vmap", "grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian"], rule=["vmap", "generate_vmap_rule"])
 def test_combined_form_is_refused(world: World, transform: str, rule: str) -> None:
     """For the combined form each transform raises an error that names setup_context, whatever is defined."""
-    members: dict[str, Any] = {
-        "backward": lambda ctx, grad: grad * 2,
-        "jvp": lambda ctx, tangent: tangent * 2,
-    }
+    members: dict[str, Any] = {"backward": lambda ctx, grad: grad * 2, "jvp": lambda ctx, tangent: tangent * 2}
     members[rule] = _whole_batch if rule == "vmap" else True
     function, x = build("combined", lambda x: x * 2, **members), tensor(world, 1.0, 2.0)
     what = f"PyTorch: torch.func's {transform} raises an error for the combined form that names setup_context"
@@ -96,9 +84,9 @@ def _received(seen: list[Any]) -> Any:
 
 
 def seen_size(args: Any, in_dims: Any) -> int:
-    """The size of the mapped dimension, as the tensors of the tests have it: 1, 2, or else _SIZE."""
+    """The size of the mapped dimension, as the tensors of the tests have it: 1, 2, or else MAPPED."""
     sizes = {size for one in args if isinstance(one, torch.Tensor) for size in one.shape}
-    return _SIZE if _SIZE in sizes else min(sizes)
+    return MAPPED if MAPPED in sizes else min(sizes)
 
 
 @clause("Function.vmap.info")
@@ -106,7 +94,7 @@ def seen_size(args: Any, in_dims: Any) -> int:
 def test_info_has_the_batch_size(world: World, size: int, dim: int) -> None:
     """info.batch_size is the size of the mapped dimension, wherever that is."""
     seen: list[Any] = []
-    x = _numbers(world, size, 9, 7).movedim(0, dim)
+    x = random_numbers(world, size, 9, 7).movedim(0, dim)
     torch.vmap(_received(seen).apply, in_dims=dim)(x)
     torch.vmap(lambda one, other: _received(seen).apply(other, 3, one), in_dims=(None, dim))(x, x)
     for info, _, _ in seen:
@@ -119,7 +107,7 @@ def test_info_has_the_randomness(world: World, randomness: str | None) -> None:
     """info.randomness is the option passed to torch.vmap, or "error" by default."""
     seen: list[Any] = []
     options: dict[str, Any] = {} if randomness is None else {"randomness": randomness}
-    torch.vmap(_received(seen).apply, **options)(_numbers(world, _SIZE, 2))
+    torch.vmap(_received(seen).apply, **options)(random_numbers(world, MAPPED, 2))
     what = f"PyTorch's info.randomness for torch.vmap with {options or 'no options'}"
     expect.equal(seen[0][0].randomness, randomness or "error", what)
 
@@ -135,19 +123,19 @@ def test_info_is_of_the_right_level(world: World) -> None:
 
     twice: Any = build("separate", lambda x: x * 2, vmap=vmap)
     inner = torch.vmap(twice.apply, randomness="same")
-    torch.vmap(inner, randomness="different")(_numbers(world, 3, 5, 2))
+    torch.vmap(inner, randomness="different")(random_numbers(world, 3, 5, 2))
     expect.equal(seen, [(5, "same"), (3, "different")], "PyTorch's info of the inner and of the outer torch.vmap")
 
 
 def _arguments(world: World, dims: list[Any]) -> list[Any]:
-    """A tensor for each entry, of its own number of dimensions, with _SIZE samples along it; anything else for "n"."""
+    """A tensor for each entry, of its own number of dimensions, MAPPED long along it; anything else for "n"."""
     kinds, arguments = [2.5, "text", None, [1]], []
     for place, dim in enumerate(dims):
         if dim == "n":
             arguments.append(kinds[place % len(kinds)])
         else:
-            sample = _numbers(world, *(2, 3, 5)[: place % 3 + 1])
-            samples = torch.stack([sample + number for number in range(_SIZE)])
+            sample = random_numbers(world, *(2, 3, 5)[: place % 3 + 1])
+            samples = torch.stack([sample + number for number in range(MAPPED)])
             arguments.append(sample if dim is None else samples.movedim(0, dim))
     return arguments
 
@@ -189,13 +177,10 @@ def test_in_dims_has_an_entry_for_each_argument(world: World, place: int) -> Non
 def test_in_dims_of_what_a_mapped_function_holds(world: World) -> None:
     """A tensor that the mapped function brings along is not mapped, one that it computes from a mapped one is."""
     seen: list[Any] = []
-    x, brought = _numbers(world, _SIZE, 3), _numbers(world, 3)
+    x, brought = random_numbers(world, MAPPED, 3), random_numbers(world, 3)
     torch.vmap(lambda x: _received(seen).apply(brought, 2, x * 2))(x)
-    expect.equal(
-        tuple(seen[0][1]),
-        (None, None, 0),
-        "PyTorch's in_dims for a tensor brought along, a number, a computed one",
-    )
+    what = "PyTorch's in_dims for a tensor brought along, a number, a computed one"
+    expect.equal(tuple(seen[0][1]), (None, None, 0), what)
 
 
 @clause("Function.vmap.args")
@@ -215,10 +200,4 @@ def test_vmap_gets_the_arguments_whole(world: World, place: int) -> None:
 
     torch.vmap(call, in_dims=tuple(dims[index] for index in mapped))(*[arguments[index] for index in mapped])
     _, _, actual = seen[0]
-    expect.equal(len(actual), len(arguments), "number of arguments that PyTorch passed to vmap after info and in_dims")
-    for index, (one, given) in enumerate(zip(actual, arguments, strict=True)):
-        where = f"argument {index} of {dims} to vmap"
-        if isinstance(given, torch.Tensor):
-            expect.equal(one, given, f"tensor that PyTorch passed as {where}")
-        else:
-            expect.that(one is given, f"PyTorch passed {where} unchanged", one, given)
+    expect_values(actual, arguments, f"arguments that PyTorch passed to vmap after info and in_dims, {dims}")

@@ -7,25 +7,19 @@ from typing import Any
 import torch
 
 from conformance.kit import World, cases, clause, expect
-from conformance.kit.functions import build
-
-_SIZE = 4  # of the mapped dimension
-
-
-def _numbers(world: World, *shape: int) -> torch.Tensor:
-    return world.tensor(0, shape, torch.float64, "results")
+from conformance.kit.functions import MAPPED, build, expect_values, random_numbers
 
 
 @clause("Function.vmap.out-dims-honoured")
 @cases(out_dim=[0, 1, 2, None])
 def test_the_result_is_batched_along_out_dim(world: World, out_dim: int | None) -> None:
     """A single output has a sample for each index along out_dim; with None it is the same for every sample."""
-    shape = (2, 3) if out_dim is None else (_SIZE, 2, 3)
-    returned = _numbers(world, *shape)
-    expected = returned.expand(_SIZE, 2, 3) if out_dim is None else returned
+    shape = (2, 3) if out_dim is None else (MAPPED, 2, 3)
+    returned = random_numbers(world, *shape)
+    expected = returned.expand(MAPPED, 2, 3) if out_dim is None else returned
     placed = returned if out_dim is None else returned.movedim(0, out_dim)
     function = build("separate", lambda x: None, vmap=lambda info, in_dims, x: (placed, out_dim))
-    x = _numbers(world, _SIZE, 3)
+    x = random_numbers(world, MAPPED, 3)
     what = f"torch.vmap, where a class's vmap has out_dims {out_dim}"
     expect.equal(torch.vmap(function.apply)(x), expected, f"PyTorch's result of {what}")
     used = torch.vmap(lambda x: function.apply(x) + 10 * x)(x)
@@ -36,22 +30,20 @@ def test_the_result_is_batched_along_out_dim(world: World, out_dim: int | None) 
 @cases(out_dims=[[0, 0, 0], [1, 0, None], [None, 1, 2], [2, None, 1], [None, None, 0]])
 def test_each_output_has_its_own_out_dim(world: World, out_dims: list[int | None]) -> None:
     """Of several outputs each is batched along its own entry of out_dims."""
-    samples = [_numbers(world, _SIZE, 2, 3) + place for place in range(3)]
+    samples = [random_numbers(world, MAPPED, 2, 3) + place for place in range(3)]
     places = list(zip(samples, out_dims, strict=True))
     placed = tuple(one[0] if dim is None else one.movedim(0, dim) for one, dim in places)
     function = build("separate", lambda x: None, vmap=lambda info, in_dims, x: (placed, tuple(out_dims)))
-    actual = torch.vmap(function.apply)(_numbers(world, _SIZE))
-    expect.equal(len(actual), 3, "number of outputs that PyTorch makes of those of vmap")
-    for place, (sample, dim) in enumerate(places):
-        expected = sample[0].expand(_SIZE, 2, 3) if dim is None else sample
-        expect.equal(actual[place], expected, f"PyTorch's output {place} where a class's vmap has out_dims {out_dims}")
+    actual = torch.vmap(function.apply)(random_numbers(world, MAPPED))
+    expected = [one[0].expand(MAPPED, 2, 3) if dim is None else one for one, dim in places]
+    expect_values(actual, expected, f"outputs that PyTorch makes where a class's vmap has out_dims {out_dims}")
 
 
 @clause("Function.vmap.out-dims-honoured")
 def test_outputs_that_are_no_tensors_pass(world: World) -> None:
     """A non-tensor output, with out_dim None, reaches the mapped function as vmap returned it."""
     seen: list[Any] = []
-    x = _numbers(world, 3, _SIZE)
+    x = random_numbers(world, 3, MAPPED)
     returned = (None, x * 2, 7), (None, 1, None)
     function = build("separate", lambda x: None, vmap=lambda info, in_dims, x: returned)
 
@@ -90,7 +82,7 @@ def _generated() -> Any:
 
 
 def _mapped_inputs(world: World, in_dims: list[int | None]) -> tuple[list[torch.Tensor], tuple[int | None, ...]]:
-    x, w = _numbers(world, _SIZE, 3), _numbers(world, _SIZE, 3) + 2
+    x, w = random_numbers(world, MAPPED, 3), random_numbers(world, MAPPED, 3) + 2
     inputs = [one[0] if dim is None else one.movedim(0, dim) for one, dim in zip((x, w), in_dims, strict=True)]
     return inputs, tuple(in_dims)
 
@@ -109,7 +101,7 @@ def test_a_generated_rule_maps_forward(world: World, in_dims: list[int | None]) 
     inputs, dims = _mapped_inputs(world, in_dims)
     _expect_as_plain(lambda call: torch.vmap(lambda x, w: call(x, w, 3), in_dims=dims)(*inputs), "PyTorch's result")
     nested = torch.vmap(torch.vmap(lambda x: _generated().apply(x, x, 2)[0]))
-    x = _numbers(world, _SIZE, 2, 3)
+    x = random_numbers(world, MAPPED, 2, 3)
     expect.close(nested(x), x.sin() * x * 2, "PyTorch's result of nested torch.vmap by a generated vmap rule")
 
 
