@@ -8,6 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import (
+    Probe,
     Run,
     SampleCall,
     Subject,
@@ -25,11 +26,7 @@ from conformance.kit.calls import BACKWARD_SEED
 from conformance.kit.copies import given_copy
 from conformance.kit.gradients import grads_kept
 from conformance.kit.numerics.formula import declared_gradients
-from conformance.kit.numerics.gradient_checks import (
-    expect_derivative,
-    expect_derivative_of_parameters,
-    gradients_of,
-)
+from conformance.kit.numerics.gradient_checks import expect_derivative, expect_derivative_of_parameters, gradients_of
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.tolerances import SINGLE
@@ -104,66 +101,55 @@ def _expect_recorded(runs: list[Run]) -> None:
 
 
 @clause("Function.backward.gradient")
-def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
+def test_gradient_is_the_declared_one(probe: Probe) -> None:
     """The gradient of every input equals the subject's formula, with the same random numbers."""
-    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
-    need(subject.gradient_kind == "declared", "no formula is declared: the gradient is judged by differences")
-    for sample, run in differentiated(subject, world):
-        cotangents = run.cotangents(world)
-        actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
-        precision = working_epsilon(sample, world)
-        for at, right in declared_gradients(run, cotangents).items():
-            what = f"gradient of {sample.name(at)}, compared with the declared formula"
-            expect.close(actual[at], right, f"{what},", precision=precision)
-            judgement = formula.judged_by_formula(actual[at], right, precision)
-            world.note(sample.name(at), judgement)
-            expect.agrees(judgement, what)
+    kind = probe.sample.subject.gradient_kind
+    need(kind != "spec", JUDGED_BY_SPEC)
+    need(kind == "declared", "no formula is declared: the gradient is judged by differences")
+    actual = dict(zip(probe.run.leaves, probe.gradients, strict=True))
+    precision = working_epsilon(probe.sample, probe.world)
+    for at, right in declared_gradients(probe.run, probe.cotangents).items():
+        what = f"gradient of {probe.name(at)}, compared with the declared formula"
+        expect.close(actual[at], right, f"{what},", precision=precision)
+        judgement = formula.judged_by_formula(actual[at], right, precision)
+        probe.world.note(probe.name(at), judgement)
+        expect.agrees(judgement, what)
 
 
 @clause("Function.backward.gradient")
-def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World) -> None:
+def test_gradient_is_linear_in_the_incoming_ones(probe: Probe) -> None:
     """A scaled loss scales every gradient, and the gradients of single outputs add up to the gradient of all."""
-    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    tried = 0
-    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
-        if draws(sample, world):  # asked first: calls in between would be a matter of forward.calls-independent
-            continue
-        run = sample.run()
-        if epsilon([*run.outputs, *run.leaves.values()]) > SINGLE:
-            continue
-        cotangents = run.cotangents(world)
-        plain = run.filled(run.gradients(cotangents))
-        scaled = gradients_of(sample, [LOSS_SCALE * cotangent for cotangent in cotangents])
-        alone = [gradients_of(sample, others) for others in _one_at_a_time(cotangents)]
-        tried += 1
-        large = [LOSS_SCALE * gradient for gradient in plain]
-        _expect_linear(run, scaled, large, f"incoming gradients {LOSS_SCALE:g} times as large")
-        _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain, "each output alone, added up")
-    need(tried, "it draws random numbers, or takes half precision alone")
+    sample, world = in_double(probe.sample), probe.world
+    need(sample.subject.gradient_kind != "spec", JUDGED_BY_SPEC)
+    need(sample.subject.gradient_kind == "numeric", "its gradient is a declared one")
+    # Asked first: calls in between would be a matter of forward.calls-independent.
+    need(not draws(sample, world), "it draws random numbers, or takes half precision alone")
+    run = sample.run()
+    is_fine = epsilon([*run.outputs, *run.leaves.values()]) <= SINGLE
+    need(is_fine, "it draws random numbers, or takes half precision alone")
+    cotangents = run.cotangents(world)
+    plain = run.filled(run.gradients(cotangents))
+    scaled = gradients_of(sample, [LOSS_SCALE * cotangent for cotangent in cotangents])
+    alone = [gradients_of(sample, others) for others in _one_at_a_time(cotangents)]
+    large = [LOSS_SCALE * gradient for gradient in plain]
+    _expect_linear(run, scaled, large, f"incoming gradients {LOSS_SCALE:g} times as large")
+    _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain, "each output alone, added up")
 
 
 @clause("Function.backward.gradient")
 @cases(before=["none", "a gradient of an earlier pass"])
-def test_gradient_is_added_to_the_one_that_is_there(subject: Subject, world: World, before: str) -> None:
+def test_gradient_is_added_to_the_one_that_is_there(probe: Probe, before: str) -> None:
     """A backward pass adds its gradient, once, to what the grad of a leaf holds, as every training loop counts on."""
-    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
-    tried = 0
-    for sample, run in differentiated(subject, world):
-        if draws(sample, world) or not all(map(is_strided, run.leaves.values())):
-            continue
-        cotangents = run.cotangents(world)
-        plain = run.gradients(cotangents)
-        held = {at: torch.full_like(leaf, 3.0) for at, leaf in run.leaves.items()} if before != "none" else {}
-        actual = world.try_call(_accumulated, sample, cotangents, held)
-        for at, one, gradient in zip(run.leaves, actual or (), plain, strict=actual is not None):
-            if one is None and gradient is None:
-                continue
-            tried += 1
-            right = held.get(at, torch.zeros_like(run.leaves[at])) + (0 if gradient is None else dense(gradient))
-            what = f"grad of {sample.name(at)}, a leaf, after a backward pass; it held {before} before"
-            expect.close(torch.zeros_like(right) if one is None else dense(one), right.detach(), what, likely=MEDDLED)
-    need(tried, "it draws random numbers, or accepts no strided leaves that require grad")
+    need(probe.sample.subject.gradient_kind != "spec", JUDGED_BY_SPEC)
+    refused = "it draws random numbers, or accepts no strided leaves that require grad"
+    need(not probe.draws and all(map(is_strided, probe.run.leaves.values())), refused)
+    held = {at: torch.full_like(leaf, 3.0) for at, leaf in probe.run.leaves.items()} if before != "none" else {}
+    actual = probe.unless_refused(refused, _accumulated, probe.sample, probe.cotangents, held)
+    need(any(one is not None for one in actual), refused)
+    for (at, leaf), one, gradient in zip(probe.run.leaves.items(), actual, probe.gradients, strict=True):
+        right = (held.get(at, 0) + gradient).detach()
+        what = f"grad of {probe.name(at)}, a leaf, after a backward pass; it held {before} before"
+        expect.close(torch.zeros_like(leaf) if one is None else dense(one), right, what, likely=MEDDLED)
 
 
 def _accumulated(

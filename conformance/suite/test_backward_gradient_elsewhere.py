@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import torch
 
-from conformance.kit import Deviation, Run, SampleCall, Subject, World, cases, clause, is_strided, need, same_values
+from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, is_strided, need, same_values
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import points_near, rms_size
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
 from conformance.kit.tensors import dense, is_arrangeable
-from conformance.kit.variations.variants import repeatable_samples, with_number
+from conformance.kit.variations.variants import repeatable, with_number
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
 DIVIDED = "backward divides by a value that may be zero, or takes its logarithm"
@@ -26,34 +26,40 @@ GradientsByPlace = dict[int, torch.Tensor | None]
 
 
 @clause("Function.backward.gradient")
-def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
+def test_gradient_is_finite_at_a_zero(probe: Probe) -> None:
     """With a zero in an input, a finite result has a finite gradient if it has a derivative."""
-    found = repeatable_samples(subject, world)
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    taken = [_expect_finite_with(0.0, sample, world, DIVIDED) for sample in found]
-    need(any(taken), "it accepts no sample with a zero")
+    taken = _expect_finite_with(0.0, _numeric(probe), probe.world, DIVIDED)
+    need(taken, "it accepts no sample with a zero")
+
+
+def _numeric(probe: Probe) -> SampleCall:
+    """Return the sample to put numbers into.
+
+    Raises:
+        NotApplicable: its gradient is not meant to be the derivative, or no two calls are equal.
+    """
+    sample = repeatable(probe.sample, probe.world)
+    need(sample.subject.gradient_kind == "numeric", "its gradient is a declared one")
+    return sample
 
 
 @clause("Function.backward.gradient")
-def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
+def test_gradient_is_right_at_a_zero(probe: Probe) -> None:
     """With a zero in an input, a finite gradient is the derivative, if forward is smooth there.
 
     Where results grow evenly with an input, gradients of zero may be meant: weights that are pruned stay so.
     """
-    need(world.size == 1, "checked on one rank only: a single element is changed")
-    found = repeatable_samples(subject, world)
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    right = [one for one in found if world.try_call(expect_derivative, one, world, is_explained=False) is not None]
-    need(right, "its gradient is already wrong for the samples themselves")
-    taken = 0
-    for sample in right:
-        for at in sorted(sample.top.intersection(sample.active)):
-            points = points_near(sample, world, tries=1)
-            here, *there = (world.try_call(_wrong_at_a_zero, point, at, world) for point in points)
-            taken += here is not None
-            if here and there and there[0]:
-                what, actual, expected = here
-                raise Deviation(what, actual, expected, GUARDED)
+    need(probe.world.size == 1, "checked on one rank only: a single element is changed")
+    world, sample, taken = probe.world, _numeric(probe), 0
+    right = world.try_call(expect_derivative, sample, world, is_explained=False)
+    need(right is not None, "its gradient is already wrong for the samples themselves")
+    for at in sorted(sample.top.intersection(sample.active)):
+        points = points_near(sample, world, tries=1)
+        here, *there = (world.try_call(_wrong_at_a_zero, point, at, world) for point in points)
+        taken += here is not None
+        if here and there and there[0]:
+            what, actual, expected = here
+            raise Deviation(what, actual, expected, GUARDED)
     need(taken, "it accepts no sample with a zero")
 
 
@@ -83,23 +89,19 @@ def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ..
 
 @clause("Function.backward.large-numbers")
 @cases(number=[1000.0, -1000.0])
-def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, number: float) -> None:
+def test_gradient_is_finite_at_a_large_number(probe: Probe, number: float) -> None:
     """With a large number in an input, a finite result has a finite gradient if it has a derivative."""
-    found = repeatable_samples(subject, world)
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    taken = [_expect_finite_with(number, sample, world, LEFT_RANGE) for sample in found]
-    need(any(taken), f"it takes no sample with a number of {number:g}, or its gradient is infinite for the samples")
+    taken = _expect_finite_with(number, _numeric(probe), probe.world, LEFT_RANGE)
+    need(taken, f"it takes no sample with a number of {number:g}, or its gradient is infinite for the samples")
 
 
 @clause("Function.backward.large-numbers")
 @cases(number=["-inf", "nan"])
-def test_gradient_is_finite_beside_a_constant_that_is_not(subject: Subject, world: World, number: str) -> None:
+def test_gradient_is_finite_beside_a_constant_that_is_not(probe: Probe, number: str) -> None:
     """With -inf or NaN in a constant, such as a mask that is added, a finite result has a finite gradient."""
-    found = repeatable_samples(subject, world)
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    with_it = [other for sample in found for other in _with_constant(sample, float(number), world)]
+    with_it = list(_with_constant(_numeric(probe), float(number), probe.world))
     for run, gradients in with_it:
-        _expect_finite_gradients(run, gradients, world, LEFT_OUT)
+        _expect_finite_gradients(run, gradients, probe.world, LEFT_OUT)
     need(
         with_it, f"it has no constant in which {number} leaves out an element: no result is finite, or none follows it"
     )

@@ -34,7 +34,7 @@ from conformance.kit.tensors import freed
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.variants import draws, lengthened, with_distinct_values
+from conformance.kit.variations.variants import lengthened, with_distinct_values
 
 #: How many inputs are moved, one at a time.
 MOVED = 4
@@ -123,14 +123,17 @@ def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
         later = other.run().tensors
         found += [(sample, index, *three) for index, three in enumerate(zip(before, tensors, later, strict=False))]
     need(found, NO_OTHERS)
-    for sample, index, old, new, another in found:
-        if not same_values(old, new):
-            raise Deviation(
-                f"output {index} of {sample.label}, after another call with other inputs",
-                expect.shown(new),
-                f"{expect.shown(old)}, as it was",
-                "outputs share a buffer that every call writes" if share_memory(new, another) else "",
-            )
+    for sample, index, *three in found:
+        what = f"output {index} of {sample.label}, after another call with other inputs"
+        _expect_kept(what, "outputs share a buffer that every call writes", *three)
+
+
+def _expect_kept(what: str, shared: str, old: torch.Tensor, new: torch.Tensor, later: torch.Tensor | None) -> None:
+    """Expect a tensor to have its old values after a later call, which made another tensor."""
+    if not same_values(old, new):
+        raise Deviation(
+            what, expect.shown(new), f"{expect.shown(old)}, as it was", shared if share_memory(new, later) else ""
+        )
 
 
 def _with_smaller_numbers(sample: SampleCall, world: World) -> SampleCall | None:
@@ -152,13 +155,9 @@ def test_a_gradient_survives_the_next_backward(probe: Probe) -> None:
     before = [None if gradient is None else gradient.detach().clone() for gradient in held]
     later = second.gradients(second.cotangents(probe.world, "another"))
     for at, old, new, other in zip(first.leaves, before, held, later, strict=True):
-        if old is not None and new is not None and not same_values(old, new):
-            raise Deviation(
-                f"gradient of {probe.name(at)}, after the backward of another call",
-                expect.shown(new),
-                f"{expect.shown(old)}, as it was",
-                "gradients share a buffer that every backward writes" if share_memory(new, other) else "",
-            )
+        if old is not None and new is not None:
+            what = f"gradient of {probe.name(at)}, after the backward of another call"
+            _expect_kept(what, "gradients share a buffer that every backward writes", old, new, other)
 
 
 @clause("Function.forward.calls-independent")
@@ -193,39 +192,35 @@ def _again(sample: SampleCall, moved: SampleCall, world: World) -> list[torch.Te
 
 
 @clause("Function.forward.calls-independent")
-def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
+def test_a_gradient_follows_the_numbers(probe: Probe) -> None:
     """Called with other numbers, a gradient that stays the same to the last bit is that of the other numbers too.
 
     It may be the same if forward is linear. Elsewhere it was made of what an earlier call kept.
     """
+    world, compared = probe.world, 0
     need(world.size == 1, "checked on one rank only: a call caches the same on each")
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
-    compared = 0
-    for given, _ in differentiated(subject, world):
-        if draws(given, world):
+    is_numeric = probe.sample.subject.gradient_kind == "numeric"
+    need(is_numeric, "its gradient is a declared one, or is defined by its spec")
+    need(not probe.draws, "it draws random numbers, or accepts no other numbers")
+    sample = with_distinct_values(probe.sample, world) or probe.sample
+    run = sample.run()
+    before = _gradients(run, cotangents := run.cotangents(world))
+    for place, moved in _with_one_moved(sample):
+        later = world.try_call(moved.run)
+        gradients = world.try_call(_gradients, later, cotangents) if later else None
+        if later is None or gradients is None:
             continue
-        sample = with_distinct_values(given, world) or given
-        run = sample.run()
-        before = _gradients(run, cotangents := run.cotangents(world))
-        for place, moved in _with_one_moved(sample):
-            later = world.try_call(moved.run)
-            gradients = world.try_call(_gradients, later, cotangents) if later else None
-            if later is None or gradients is None:
-                continue
-            compared += 1
-            for at, gradient in gradients.items():
-                if not same_values(gradient, before[at]):
-                    continue
-                verdicts = [_verdict(world, one, cotangents, at, gradient) for one in (run, later)]
-                if verdicts == ["agrees", "differs"] and not _is_its_own(
-                    sample, place, moved, cotangents, at, gradient
-                ):
-                    raise Deviation(
-                        f"gradient of {sample.name(at)} after a call with other numbers in {sample.name(place)}",
-                        f"{expect.shown(gradient)}, as in the earlier call",
-                        "another gradient, as differences of forward show",
-                        "a value is cached in an earlier call and used again",
-                    )
+        compared += 1
+        for at in (at for at, gradient in gradients.items() if same_values(gradient, before[at])):
+            verdicts = [_verdict(world, one, cotangents, at, gradients[at]) for one in (run, later)]
+            is_earlier = verdicts == ["agrees", "differs"]
+            if is_earlier and not _is_its_own(sample, place, moved, cotangents, at, gradients[at]):
+                raise Deviation(
+                    f"gradient of {sample.name(at)} after a call with other numbers in {sample.name(place)}",
+                    f"{expect.shown(gradients[at])}, as in the earlier call",
+                    "another gradient, as differences of forward show",
+                    "a value is cached in an earlier call and used again",
+                )
     need(compared, "it draws random numbers, or accepts no other numbers")
 
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from conformance.kit import Deviation, Run, SampleCall, Subject, World, cases, clause, expect, need
+from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, expect
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.tensors import to_double
 from conformance.kit.variations.variants import (
@@ -15,7 +15,7 @@ from conformance.kit.variations.variants import (
     confirmed_nearby,
     draws_by_any_seed,
     in_dtype,
-    repeatable_samples,
+    repeatable,
     size_of,
     worst_error,
 )
@@ -23,17 +23,14 @@ from conformance.kit.variations.variants import (
 
 @clause("Function.backward.gradient")
 @cases(dtype=["float32", "float16", "bfloat16"])
-def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
+def test_gradient_in_another_dtype(probe: Probe, dtype: str) -> None:
     """In other dtypes that the subject accepts, the gradient is the one in double precision, up to rounding."""
-    kind, found, tried = getattr(torch, dtype), [], 0
-    for sample in repeatable_samples(subject, world):
-        low = in_dtype(sample, kind)
-        if low is None or world.try_call(_in_both_precisions, low, world) is None:
-            continue
-        tried += 1
-        found.append(confirmed_nearby(sample, world, lambda point: _by_dtype(point, world, kind)))
-    need(tried, f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already")
-    for wrong in filter(None, found):
+    kind, world, sample = getattr(torch, dtype), probe.world, repeatable(probe.sample, probe.world)
+    why = f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already"
+    low = probe.unless_refused(why, in_dtype, sample, kind)
+    probe.unless_refused(why, _in_both_precisions, low, world)
+    wrong = confirmed_nearby(sample, world, lambda point: _by_dtype(point, world, kind))
+    if wrong:
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
         raise Deviation(f"{wrong} in double precision at the same values", actual, right)
 

@@ -6,19 +6,7 @@ from functools import partial
 
 import torch
 
-from conformance.kit import (
-    Run,
-    SampleCall,
-    Subject,
-    World,
-    cases,
-    clause,
-    differentiated,
-    expect,
-    in_double,
-    many,
-    need,
-)
+from conformance.kit import Probe, SampleCall, Subject, World, cases, clause, expect, in_double, many, need
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.oracles.sample import HALVES
@@ -47,65 +35,52 @@ def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World
 
 
 @clause("Function.autocast.backward")
-def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
+def test_gradients_under_autocast_agree(probe: Probe) -> None:
     """With forward under autocast, gradients are near those without, as far as rounding the inputs lets tell."""
-    compared = 0
-    for given, _ in differentiated(subject, world):
-        sample = in_dtype(given, torch.float32) or given
-        plain = world.try_call(_gradients, sample, sample, world)
-        if plain is None or draws(sample, world):
-            continue
-        mixed = under(sample, partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16))
-        actual = world.try_call(_gradients, sample, mixed, world)
-        if actual is None:
-            continue
-        moved = [world.try_call(_gradients, point, point, world) for point in perturbed(sample, world, 2.0**-8)]
-        nearby = [gradients for gradients in moved if gradients is not None]
-        if not nearby:
-            continue  # forward refuses what rounding makes of the sample
-        compared += 1
-        for at, (one, right) in enumerate(zip(actual, plain, strict=True)):
-            spread = max(_gap(right, other[at]) for other in nearby)
-            allowed = FORGIVEN * _gap(right, torch.zeros_like(right)) + 10 * spread + 1e-6
-            expect.that(
-                not _gap(one, right) > allowed,
-                f"gradient of {sample.name(sample.active[at])} with forward under autocast, to {allowed:.2g}",
-                one,
-                f"{expect.shown(right)} without autocast",
-            )
-    need(compared, "it raises an error under autocast or in single precision, or draws random numbers")
+    world, sample = probe.world, in_dtype(probe.sample, torch.float32) or probe.sample
+    refused = "it raises an error under autocast or in single precision, or draws random numbers"
+    right = probe.unless_refused(refused, _gradients, sample, sample, world)
+    need(not draws(sample, world), refused)
+    actual = probe.unless_refused(refused, _gradients, sample, under(sample, _autocast(world)), world)
+    nearby = [world.try_call(_gradients, point, point, world) for point in perturbed(sample, world, 2.0**-8)]
+    need(any(nearby), "it raises an error for rounded inputs")
+    for at, one, expected, *others in zip(sample.active, actual, right, *filter(None, nearby), strict=True):
+        allowed = _allowed(expected, others)
+        expect.that(
+            not _gap(one, expected) > allowed,
+            f"gradient of {sample.name(at)} with forward under autocast, to {allowed:.2g}",
+            one,
+            f"{expect.shown(expected)} without autocast",
+        )
+
+
+def _autocast(world: World) -> partial[torch.autocast]:
+    return partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16)
+
+
+def _allowed(right: torch.Tensor, nearby: list[torch.Tensor]) -> float:
+    """How far off a gradient may be, by its size and by how far rounding the inputs moves it."""
+    return FORGIVEN * _gap(right, torch.zeros_like(right)) + 10 * max(_gap(right, one) for one in nearby) + 1e-6
 
 
 @clause("Function.backward.any-precision")
 @cases(precision=["float32", "float16", "bfloat16", "autocast"])
-def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world: World, precision: str) -> None:
+def test_backward_takes_the_precision_that_forward_takes(probe: Probe, precision: str) -> None:
     """Backward raises no error for a sample in a lower precision, or under autocast, that forward accepts."""
-    taken = 0
-    for given, _ in differentiated(subject, world):
-        sample = _in_precision(given, precision, world)
-        # If the sample itself fails, other clauses report it.
-        fine = world.try_call(lambda one: _pulled(one.run(), world) or None, given)
-        run = world.try_call(lambda one: one.run() if one else None, sample) if fine else None
-        if run is None or not all(world.exchange(bool(run.outputs))):
-            continue
-        taken += 1
-        how = "forward under autocast" if precision == "autocast" else f"in {precision}"
-        with expect.no_error(f"gradients of {given.label}, {how}, which forward accepts", "gradients", _cause):
-            _pulled(run, world)
-    need(taken, f"it accepts no sample in {precision}, or every sample is in it already")
+    world, refused = probe.world, f"it accepts no sample in {precision}, or every sample is in it already"
+    probe.unless_refused(refused, lambda: probe.gradients)  # which other clauses report
+    sample = _in_precision(probe.sample, precision, world)
+    run = probe.unless_refused(refused, lambda: sample.run() if sample else None)
+    need(all(world.exchange(bool(run.outputs))), refused)
+    how = "forward under autocast" if precision == "autocast" else f"in {precision}"
+    with expect.no_error(f"gradients of {probe.label}, {how}, which forward accepts", "gradients", _cause):
+        run.gradients(run.cotangents(world))
 
 
 def _in_precision(given: SampleCall, precision: str, world: World) -> SampleCall | None:
     if precision != "autocast":
         return in_dtype(given, getattr(torch, precision))
-    mode = partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16)
-    return under(in_dtype(given, torch.float32) or given, mode)
-
-
-def _pulled(run: Run, world: World) -> bool:
-    """Go through backward; whether there is anything to go through."""
-    run.gradients(run.cotangents(world))
-    return bool(run.outputs)
+    return under(in_dtype(given, torch.float32) or given, _autocast(world))
 
 
 def _cause(error: Exception) -> str:
@@ -115,35 +90,29 @@ def _cause(error: Exception) -> str:
 
 
 @clause("Function.backward.gradient")
-def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world: World) -> None:
+def test_gradients_of_one_sign_add_up_in_lower_precision(probe: Probe) -> None:
     """Samples in half precision get, for incoming gradients of ones, about the gradients of double precision."""
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
-    compared = 0
-    for sample, run in differentiated(subject, world):
-        wide = in_double(sample)
-        low = all(tensor.dtype in HALVES for tensor in (*run.leaves.values(), *run.outputs))
-        if wide is sample or not low or draws(sample, world):
-            continue
-        ones = [torch.ones_like(output) for output in run.outputs]
-        actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
-        right = _widely(wide, ones)
-        moved = [world.try_call(_widely, point, ones) for point in perturbed(wide, world, 2.0**-8)]
-        nearby = [gradients for gradients in moved if gradients is not None]
-        if not nearby:
-            continue
-        compared += 1
-        for at, one, expected, *others in zip(sample.active, actual, right, *nearby, strict=True):
-            size, spread = _gap(expected, torch.zeros_like(expected)), max(_gap(expected, other) for other in others)
-            if size < torch.finfo(sample.values[at].dtype).max:
-                allowed = FORGIVEN * size + 10 * spread + 1e-6
-                expect.that(
-                    not _gap(one, expected) > allowed,
-                    f"gradient of {sample.name(at)}, incoming gradients one, to {allowed:.2g}",
-                    one,
-                    f"{expect.shown(expected)} in double precision",
-                    _stopped_growing(wide, at, ones, one, expected),
-                )
-    need(compared, "no sample has input and result in half precision, and is accepted in double precision too")
+    sample, world = probe.sample, probe.world
+    need(sample.subject.gradient_kind == "numeric", "its gradient is a declared one, or is defined by its spec")
+    run, wide = sample.run(), in_double(sample)
+    is_low = wide is not sample and all(one.dtype in HALVES for one in (*run.leaves.values(), *run.outputs))
+    why = "no sample has input and result in half precision, and is accepted in double precision too"
+    need(is_low and not probe.draws, why)
+    ones = [torch.ones_like(output) for output in run.outputs]
+    actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
+    right = _widely(wide, ones)
+    nearby = [world.try_call(_widely, point, ones) for point in perturbed(wide, world, 2.0**-8)]
+    need(any(nearby), why)
+    for at, one, expected, *others in zip(sample.active, actual, right, *filter(None, nearby), strict=True):
+        if _gap(expected, torch.zeros_like(expected)) < torch.finfo(sample.values[at].dtype).max:
+            allowed = _allowed(expected, others)
+            expect.that(
+                not _gap(one, expected) > allowed,
+                f"gradient of {sample.name(at)}, incoming gradients one, to {allowed:.2g}",
+                one,
+                f"{expect.shown(expected)} in double precision",
+                _stopped_growing(wide, at, ones, one, expected),
+            )
 
 
 def _stopped_growing(

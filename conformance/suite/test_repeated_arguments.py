@@ -7,27 +7,25 @@ from itertools import combinations
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import Run, SampleCall, Subject, World, clause, expect, is_strided, need, seeds
+from conformance.kit import Probe, Run, SampleCall, clause, expect, is_strided, need, seeds
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.variants import repeatable_samples, same_outputs
+from conformance.kit.variations.variants import repeatable, same_outputs
 
 
 @clause("Function.backward.gradient")
-def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World) -> None:
+def test_gradients_of_a_repeated_argument_add_up(probe: Probe) -> None:
     """One tensor passed for two arguments gets the sum of what two equal tensors get."""
-    tried = 0
-    for sample in repeatable_samples(subject, world):
-        for first, second in _alike(sample):
-            both = world.try_call(meant, sample, {second: sample.values[first]})
-            apart = world.try_call(both.run) if both else None
-            shared = world.try_call(_sharing, both, first, second) if both else None
-            if apart is None or shared is None or not same_outputs(apart, shared, world):
-                continue
-            cotangents = apart.cotangents(world)
-            actual = world.try_call(_gradient, shared, cotangents, [first])
-            right = world.try_call(_gradient, apart, cotangents, [first, second])
-            if actual is None or right is None:
-                continue
+    world, sample, tried = probe.world, repeatable(probe.sample, probe.world), 0
+    for first, second in _alike(sample):
+        both = world.try_call(meant, sample, {second: sample.values[first]})
+        apart = world.try_call(both.run) if both else None
+        shared = world.try_call(_sharing, both, first, second) if both else None
+        if apart is None or shared is None or not same_outputs(apart, shared, world):
+            continue
+        cotangents = apart.cotangents(world)
+        actual = world.try_call(_gradient, shared, cotangents, [first])
+        right = world.try_call(_gradient, apart, cotangents, [first, second])
+        if actual is not None and right is not None:
             tried += 1
             what = f"gradient of one tensor passed for {sample.names[first]} and {sample.name(second)}"
             expect.close(actual, right, f"{what}, compared with the sum for two equal tensors,")

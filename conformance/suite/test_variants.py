@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from conformance.kit import Deviation, Run, SampleCall, Subject, World, cases, clause, expect, need
-from conformance.kit import active_samples as differentiable
-from conformance.kit.backward import need_backward
+from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, expect, need
 from conformance.kit.modes import UndefinedMode
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.nearby import perturbed
@@ -31,7 +29,7 @@ from conformance.kit.variations.variants import (
     Mismatch,
     confirmed_nearby,
     draws_by_any_seed,
-    repeatable_samples,
+    repeatable,
     same_outputs,
     without_rows,
     worst_error,
@@ -53,28 +51,25 @@ EMPTY = "empty along the first dimension"
         "expanded along the first dimension",
     ]
 )
-def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
+def test_layout_of_inputs_makes_no_difference(probe: Probe, layout: str) -> None:
     """Inputs in another layout give the results and gradients of contiguous ones, or raise an error."""
-    found, tried, arrange = [], 0, LAYOUTS[layout]
-    for sample in repeatable_samples(subject, world):
-        start = with_layout_values(sample, arrange)
-        if not all(world.exchange(changes(sample, arrange))):
-            continue
-        taken = world.try_call(_taken, start, arrange, world)
-        if taken is not None and world.try_call(in_layout, start, arrange) is not None:
-            tried += 1
-            found.append(confirmed_nearby(start, world, lambda point: _by_layout(point, world, arrange, layout)))
-    need(tried, f"it accepts no sample that is {layout}, or every sample is so already")
-    for wrong in filter(None, found):
+    world, sample, arrange = probe.world, repeatable(probe.sample, probe.world), LAYOUTS[layout]
+    refused = f"it accepts no sample that is {layout}, or every sample is so already"
+    start = with_layout_values(sample, arrange)
+    need(all(world.exchange(changes(sample, arrange))), refused)
+    probe.unless_refused(refused, _taken, start, arrange, world)
+    probe.unless_refused(refused, in_layout, start, arrange)
+    wrong = confirmed_nearby(start, world, lambda point: _by_layout(point, world, arrange, layout))
+    if wrong:
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
         raise Deviation(f"{wrong} of the sample as it is", actual, right, wrong.likely)
 
 
 def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | None:
-    """Whether a sample can be gone back through; None if it changes what a layout would expand."""
+    """Differentiate a sample; None if it changes what a layout would expand."""
     run = sample.run()
-    pulled = _pulled(run, world)
-    return None if arrange and writes_into_shared(run, arrange) else pulled
+    _differentiate(run, world)
+    return None if arrange and writes_into_shared(run, arrange) else True
 
 
 def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
@@ -159,34 +154,30 @@ def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
 
 
 @clause("Function.backward.gradient")
-def test_gradient_of_nothing(subject: Subject, world: World) -> None:
+def test_gradient_of_nothing(probe: Probe) -> None:
     """With an empty first dimension no gradient is NaN; if the result is empty too, all derivatives are zero.
 
     Where forward itself meets a NaN on the way, such as the mean of nothing, PyTorch's own gradients are NaN too.
     """
-    taken = 0
-    for sample in repeatable_samples(subject, world):
-        empty = without_rows(sample, world)
-        with UndefinedMode() as mode:
-            run = world.try_call(empty.run) if empty else None
-        if run is None or any(world.exchange(bool(mode.undefined))):
+    world, sample = probe.world, repeatable(probe.sample, probe.world)
+    refused = "it accepts no sample that is empty along the first dimension"
+    empty = without_rows(sample, world)
+    with UndefinedMode() as mode:
+        run = probe.unless_refused(refused, lambda: empty.run() if empty else None)
+    need(not any(world.exchange(bool(mode.undefined))), refused)
+    need(all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))), refused)
+    cotangents = run.cotangents(world)
+    gradients = probe.unless_refused(refused, lambda: run.filled(run.gradients(cotangents)))
+    nothing = all(output.numel() == 0 for output in run.outputs)
+    undefined = _declared_undefined(run, cotangents)
+    for at, gradient in zip(run.leaves, gradients, strict=True):
+        if gradient.numel() == 0 or at in undefined:
             continue
-        if not all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))):
-            continue
-        cotangents = run.cotangents(world)
-        gradients = world.try_call(lambda run, given: run.filled(run.gradients(given)), run, cotangents)
-        taken += gradients is not None
-        nothing = all(output.numel() == 0 for output in run.outputs)
-        undefined = _declared_undefined(run, cotangents)
-        for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
-            if gradient.numel() == 0 or at in undefined:
-                continue
-            name = f"gradient of {sample.name(at)} empty along the first dimension"
-            expect.that(bool(gradient.isfinite().all()), name, gradient, "finite numbers")
-            # A declared gradient may be anything here: one that adds a loss of its own is no derivative of the result.
-            right = not nothing or subject.gradient_kind != "numeric" or bool((gradient == 0).all())
-            expect.that(right, name, gradient, "zeros: the result is empty, and no loss depends on it")
-    need(taken, "it accepts no sample that is empty along the first dimension")
+        name = f"gradient of {sample.name(at)} empty along the first dimension"
+        expect.that(bool(gradient.isfinite().all()), name, gradient, "finite numbers")
+        # A declared gradient may be anything here: one that adds a loss of its own is no derivative of the result.
+        right = not nothing or sample.subject.gradient_kind != "numeric" or bool((gradient == 0).all())
+        expect.that(right, name, gradient, "zeros: the result is empty, and no loss depends on it")
 
 
 def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int]:
@@ -212,31 +203,24 @@ def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int
         "over a hundred along the first dimension",
     ]
 )
-def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
+def test_backward_takes_what_forward_takes(probe: Probe, kind: str) -> None:
     """Backward raises no error for a sample in another layout, or with more, fewer or no rows, that forward accepts.
 
     If neither one row less nor half of the rows are accepted, their number has a meaning, as in a square matrix.
     """
-    need_backward(subject)
-    arrange = LAYOUTS.get(kind)
+    world, arrange = probe.world, LAYOUTS.get(kind)
     need(world.size == 1 or kind == EMPTY or arrange, "checked on one rank only: sizes may depend on other ranks'")
-    taken = 0
-    for given in differentiable(subject, world):
-        sample = with_layout_values(given, arrange) if arrange else given
-        # If the sample itself fails, other clauses report it.
-        fine = world.try_call(_taken, sample, arrange, world)
-        run = world.try_call(_derived, sample, kind, world) if fine else None
-        if run is None or not all(world.exchange(bool(run.outputs))):
-            continue
-        with expect.no_error(f"gradients of {sample.label}, {kind}, which forward accepts", "gradients"):
-            try:
-                _pulled(run, world)
-            except Exception:
-                if kind == EMPTY and _is_tied(sample, world):
-                    continue
-                raise
-        taken += 1
-    need(taken, f"it accepts no sample that is {kind}, or every sample is so already")
+    sample = with_layout_values(probe.sample, arrange) if arrange else probe.sample
+    refused = f"it accepts no sample that is {kind}, or every sample is so already"
+    probe.unless_refused(refused, _taken, sample, arrange, world)  # which other clauses report
+    run = probe.unless_refused(refused, _derived, sample, kind, world)
+    need(all(world.exchange(bool(run.outputs))), refused)
+    with expect.no_error(f"gradients of {sample.label}, {kind}, which forward accepts", "gradients"):
+        try:
+            _differentiate(run, world)
+        except Exception:
+            need(kind != EMPTY or not _is_tied(sample, world), refused)
+            raise
 
 
 def _is_tied(sample: SampleCall, world: World) -> bool:
@@ -267,10 +251,8 @@ def _rows(sample: SampleCall) -> int:
     return int(next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0))
 
 
-def _pulled(run: Run, world: World) -> bool:
-    """Go through backward; whether there is anything to go through."""
+def _differentiate(run: Run, world: World) -> None:
     run.gradients(run.cotangents(world))
-    return bool(run.outputs)
 
 
 def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:

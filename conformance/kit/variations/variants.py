@@ -18,8 +18,7 @@ from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
 from conformance.kit.numerics.nearby import perturbed, points_near
-from conformance.kit.sample_calls import differentiated, in_double
-from conformance.kit.subject import Subject
+from conformance.kit.sample_calls import in_double
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, to_double
 from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.meaning import meant
@@ -164,17 +163,17 @@ def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, numb
     return made and replace(made, label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 
-def repeatable_samples(subject: Subject, world: World) -> list[SampleCall]:
-    """Return the samples to derive others from: those whose result is the same in every call.
+def repeatable(sample: SampleCall, world: World) -> SampleCall:
+    """Return a sample to derive others from, in double precision: its result is the same in every call.
 
     Raises:
-        NotApplicable: none does, or the spec has its own clauses for the gradient.
+        NotApplicable: it is not, or the spec has its own clauses for the gradient.
     """
-    need(subject.gradient_kind != "spec", JUDGED_BY_SPEC)
-    found = [in_double(sample) for sample, _ in differentiated(subject, world)]
-    found = [sample for sample in found if world.try_call(draws, sample, world) is False]
-    need(found, "it draws random numbers, so no two calls are equal, or it fails for the samples themselves")
-    return found
+    need(sample.subject.gradient_kind != "spec", JUDGED_BY_SPEC)
+    wide = in_double(sample)
+    is_same = world.try_call(draws, wide, world) is False
+    need(is_same, "it draws random numbers, so no two calls are equal, or it fails for the samples themselves")
+    return wide
 
 
 def draws(sample: SampleCall, world: World) -> bool:
