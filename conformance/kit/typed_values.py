@@ -86,6 +86,12 @@ def cotangent(kind: Type, result: torch.Tensor, rank: int, *key: object) -> torc
     return drawn.to(result.device, result.dtype)
 
 
+def cotangents_by_types(kinds: Sequence[Type], results: Sequence[torch.Tensor], rank: int) -> list[torch.Tensor | None]:
+    """A random gradient for each result that can have one, by the types; None for the others."""
+    pairs = enumerate(zip(kinds, results, strict=True))
+    return [cotangent(kind, result, rank, at) if differentiable(result) else None for at, (kind, result) in pairs]
+
+
 def tangent(kind: Type, value: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
     """A random tangent for an argument of a type: each rank's own for V and P, the same on every rank for R and I."""
     drawn = _drawn(value, torch.randn, rank if kind.differs else "all", "direction", *key)

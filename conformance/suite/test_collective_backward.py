@@ -34,14 +34,13 @@ def test_ranks_may_use_different_results(subject: Subject, world: World) -> None
     """Each rank's loss uses other results; if ranks share the loss, it leaves out one result after the other."""
     tried = False
     for claim in claims(subject, world):
-        signature, look = signature_of(claim), claim.look
-        assert look is not None
+        signature, look = signature_of(claim), claim.observed
         if len(look.differentiable) < 2:
             continue
         tried = True
         need_right_gradient(claim, world)
         for losses in _partial_losses(signature, look, world):
-            _gradients_by(claim, signature, losses[world.rank], world)
+            _expect_gradients(claim, signature, losses[world.rank], world)
     need(tried, "it returns at most one tensor that has a gradient")
 
 
@@ -56,7 +55,7 @@ def _partial_losses(signature: Signature, look: Observation, world: World) -> It
         yield [tuple(at for at in look.differentiable if at != left_out)] * world.size
 
 
-def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world: World) -> None:
+def _expect_gradients(claim: Claim, signature: Signature, used: Sequence[int], world: World) -> None:
     call = claim.call.along_two()
     everyone, run = all_ranks(world), call.in_group(world_group())
     mine = by_types(everyone.agreed(call.samples()), signature, world.rank)
@@ -81,8 +80,7 @@ def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world
 def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
     """As a collective with its own types, the gradient has the right gradient, or all ranks raise an error."""
     for claim in claims(subject, world):
-        signature, look = signature_of(claim), claim.look
-        assert look is not None
+        signature, look = signature_of(claim), claim.observed
         asked = [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
         need(look.differentiable, "no result has a gradient")
         need(not claim.call.is_declared, "its gradient is a declared one, and nothing states its derivative")

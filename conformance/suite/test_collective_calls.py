@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import torch
 
@@ -15,7 +15,6 @@ from conformance.kit import (
     Deviation,
     Subject,
     World,
-    all_ranks,
     cases,
     clause,
     deadline,
@@ -28,14 +27,8 @@ from conformance.kit import (
 )
 from conformance.kit.observation.collectives import Started, counted_in_groups
 from conformance.kit.observation.overlap import changed_under_way
-from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, need_types, signature_of
-from conformance.kit.spmd.late import (
-    are_near,
-    copies,
-    gradients_with_late,
-    results_with_late,
-    settle,
-)
+from conformance.kit.spmd.claims import Claim, claims, need_judged_on, need_types, signature_of
+from conformance.kit.spmd.late import are_near, copies, gradients_with_late, results_with_late, settle
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
@@ -64,9 +57,8 @@ DATA: dict[str, Data] = {
 def test_data_decide_no_collective(subject: Subject, world: World, data: str) -> None:
     """With unusual numbers and gradients, on one rank or on all by the types, every rank calls the same collectives."""
     for claim in claims(subject, world):
-        signature, look = signature_of(claim), claim.look
-        assert look is not None
-        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+        signature, look = signature_of(claim), claim.observed
+        mine = claim.held(world)
         exact = claim.call.as_called(mine)
         for at, kind in enumerate(signature.arguments):
             if differentiable(exact[at]) and (world.rank == 0 or not kind.differs):
@@ -89,7 +81,8 @@ def _expect_same_calls(everyones: Sequence[Sequence[Started]], claim: Claim, dat
     """Expect the ranks of each group to call the same in it: others may have nothing to do there."""
     for members in dict.fromkeys(call.ranks for called in everyones for call in called):
         names = {rank: [call.name for call in everyones[rank] if call.ranks == members] for rank in members}
-        first, among = members[0], "" if len(members) == len(everyones) else f" among ranks {_named(members)}"
+        named = ", ".join(map(str, members))
+        first, among = members[0], "" if len(members) == len(everyones) else f" among ranks {named}"
         for rank, called in names.items():
             expect.that(
                 called == names[first],
@@ -98,10 +91,6 @@ def _expect_same_calls(everyones: Sequence[Sequence[Started]], claim: Claim, dat
                 ", ".join(called) or "none",
                 f"{', '.join(names[first]) or 'none'}, as rank {first}",
             )
-
-
-def _named(members: Sequence[int]) -> str:
-    return ", ".join(map(str, members))
 
 
 def _incoming(
@@ -132,29 +121,39 @@ def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
             settle(world)
             in_the_end = [right if _shares(y, given) else y for y, right in zip(results, expected, strict=True)]
             settled = all(world.exchange(are_near(in_the_end, expected)))
-            _expect_same(claim, at_once, expected, "read at once", WAIT_IN_FORWARD if settled else "", world)
+            seen = Compared("result", at_once, expected, "its final value")
+            _expect_same(claim, seen, "read at once", WAIT_IN_FORWARD if settled else "", world)
             kept = [y if _shares(y, given) else y.detach().clone() for y in results]
             pairs = [(y, right) for y, right in zip(kept, expected, strict=True) if not _shares(y, given)]
-            actual, right = [y for y, _ in pairs], [one for _, one in pairs]
-            what = "read after the arguments were overwritten"
-            _expect_same(claim, actual, right, what, "the memory of the arguments is still in use", world)
+            seen = Compared("result", [y for y, _ in pairs], [right for _, right in pairs], "its final value")
+            when = "read after the arguments were overwritten"
+            _expect_same(claim, seen, when, "the memory of the arguments is still in use", world)
 
 
 def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
     return any(share_memory(result, x) for x in given)
 
 
-def _expect_same(
-    claim: Claim, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str, likely: str, world: World
-) -> None:
-    alike = world.exchange([are_near([a], [b]) for a, b in zip(actual, expected, strict=True)])
+@dataclass(frozen=True)
+class Compared:
+    """Tensors of this rank, what they should be, and the words for both."""
+
+    name: str
+    actual: Sequence[torch.Tensor | None]
+    expected: Sequence[torch.Tensor | None]
+    right: str
+
+
+def _expect_same(claim: Claim, seen: Compared, when: str, likely: str, world: World) -> None:
+    pairs = zip(seen.actual, seen.expected, strict=True)
+    alike = world.exchange([are_near([one], [right]) for one, right in pairs])
     for rank, fine in enumerate(alike):
         if not all(fine):
             at = fine.index(False)
             raise Deviation(
-                f"result {at} of {claim.call.label} on rank {rank} of {world.size}, {what}",
-                expect.shown(actual[at]) if rank == world.rank else "something else",
-                expect.shown(expected[at]) if rank == world.rank else "its final value",
+                f"{seen.name} {at} of {claim.call.label} on rank {rank} of {world.size}, {when}",
+                expect.shown(seen.actual[at]) if rank == world.rank else "something else",
+                expect.shown(seen.expected[at]) if rank == world.rank else seen.right,
                 likely,
             )
 
@@ -208,17 +207,9 @@ def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
         for late in (0, world.size - 1):
             at_once, in_the_end = gradients_with_late(claim, late, world)
             settled = all(world.exchange(are_near(in_the_end, expected)))
-            alike = world.exchange([are_near([one], [right]) for one, right in zip(at_once, expected, strict=True)])
-            for rank, fine in enumerate(alike):
-                if not all(fine):
-                    at = fine.index(False)
-                    raise Deviation(
-                        f"the gradient of argument {at} of {claim.call.label} on rank {rank} of {world.size}, read at "
-                        f"once, rank {late} being late in backward",
-                        expect.shown(at_once[at]) if rank == world.rank else "something else",
-                        expect.shown(expected[at]) if rank == world.rank else "the value if no rank is late",
-                        WAIT_IN_BACKWARD if settled else "",
-                    )
+            gradients = Compared("the gradient of argument", at_once, expected, "the value if no rank is late")
+            when = f"read at once, rank {late} being late in backward"
+            _expect_same(claim, gradients, when, WAIT_IN_BACKWARD if settled else "", world)
     need(tried, "no argument has a gradient")
 
 

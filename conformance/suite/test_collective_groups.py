@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,16 +12,15 @@ from conformance.kit import (
     Deviation,
     Subject,
     World,
-    all_ranks,
     cases,
     clause,
     deadline,
-    differentiable,
     need,
     ranks,
     world_group,
 )
 from conformance.kit.display import shown
+from conformance.kit.gradients import Gradients
 from conformance.kit.process_groups import among, group_of, orders_groups
 from conformance.kit.spmd.claims import Claim, by_types, claims, in_smaller_group, kept_of, need_judged_on, signature_of
 from conformance.kit.spmd.owed import backward
@@ -35,7 +34,7 @@ from conformance.kit.spmd.smaller_worlds import (
 )
 from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.spmd.wrong_gradients import moved, wrong_gradient
-from conformance.kit.typed_values import Ranks, cotangent
+from conformance.kit.typed_values import Ranks, cotangents_by_types
 
 TAKES_NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
 #: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.
@@ -84,21 +83,13 @@ def _members(kind: str, size: int) -> tuple[int, ...]:
     return tuple(range(1, size)) if kind == "without rank 0" else tuple(reversed(range(size)))
 
 
-def _named(members: Sequence[int]) -> str:
-    return ", ".join(map(str, members))
-
-
 def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
     """Every member's results and gradients, and tangents if there is a jvp."""
     run = claim.call.in_group(group)
     mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
     results = run(mine)
     kinds = in_smaller_group(claim, len(results)).results
-    given: list[torch.Tensor | None] = [
-        cotangent(kind, result, members.rank, at) if differentiable(result) else None
-        for at, (kind, result) in enumerate(zip(kinds, results, strict=True))
-    ]
-    gradients = backward(run, mine, given)
+    gradients = backward(run, mine, cotangents_by_types(kinds, results, members.rank))
     pushed = jvp_of(run, mine, claim.directions(mine, members.rank)) if claim.call.subject.defines("jvp") else []
     found = {"result": results, "the gradient of argument": gradients, "the tangent of result": pushed}
     names = [f"{what} {at}" for what, tensors in found.items() for at in range(len(tensors))]
@@ -120,20 +111,18 @@ def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
 
 def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | None, expected: Seen | None) -> None:
     """Hold what a group gave against what the first ranks gave; both are known to those that were in both."""
-    wrong = ""
+    wrong: list[Any] = []
     if actual is not None and expected is not None:
-        names, everyones = actual
-        for place, (one, other) in enumerate(zip(everyones, expected[1], strict=True)):
-            for name, a, b in zip(names, one, other, strict=True):
-                if not wrong and not _near(a, b):
-                    wrong = f"{name} on rank {members[place]}, rank {place} of the group\n{shown(a)}\n{shown(b)}"
-    told = next(filter(None, world.exchange(wrong)), "")
-    if told:
-        where, was, right = told.split("\n")
+        for place, (ours, theirs) in enumerate(zip(actual[1], expected[1], strict=True)):
+            triples = zip(actual[0], ours, theirs, strict=True)
+            wrong += [[name, place, shown(one), shown(other)] for name, one, other in triples if not _near(one, other)]
+    for found in filter(None, world.exchange(wrong[:1])):
+        ((name, place, was, right),) = found
+        where = f"{name} on rank {members[place]}, rank {place} of the group"
         raise Deviation(
-            f"{claim.call.label} in the group of ranks {_named(members)}: {where}",
+            f"{claim.call.label} in the group of ranks {', '.join(map(str, members))}: {where}",
             was,
-            f"{right}, as rank {where.rpartition('rank ')[2].split()[0]} has it in the group of the first ranks",
+            f"{right}, as rank {place} has it in the group of the first ranks",
         )
 
 
@@ -152,17 +141,16 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
     need_judged_on(subject, 1)
     for claim in claims(subject, world):
         need(claim.call.takes_a_group, TAKES_NO_GROUP)
-        signature = signature_of(claim)
-        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+        mine = claim.held(world)
         alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]
         run = claim.call.in_group(alone)
         need(world.try_call(run, mine) is not None, "it raises an error in a group of one rank")
         if may_count_ranks(claim, world):
             need(world.try_call(forth_and_back, run, mine) is not None, OF_AS_MANY)
         groups = [world_group(), alone]
-        apart = [_Begun(claim, mine, group, world).ended() for group in groups]
-        begun = [_Begun(claim, mine, group, world) for group in groups]
-        together = [call.ended() for call in begun]
+        apart = [_begun(claim, mine, group, world)() for group in groups]
+        begun = [_begun(claim, mine, group, world) for group in groups]
+        together = [differentiate() for differentiate in begun]
         far = world.exchange(
             [[_near(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(together, apart, strict=True)]
         )
@@ -178,34 +166,26 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
                     )
 
 
-def _overwritten(claim: Claim, mine: list[torch.Tensor], right: list[torch.Tensor | None], world: World) -> str:
+def _overwritten(claim: Claim, mine: list[torch.Tensor], right: Gradients, world: World) -> str:
     """Name the cause: whether a call with other numbers in the same group does harm too. Every rank has to ask."""
-    first, second = [_Begun(claim, given, world_group(), world) for given in (mine, moved(mine))]
-    actual = first.ended()
-    second.ended()
+    first, second = [_begun(claim, given, world_group(), world) for given in (mine, moved(mine))]
+    actual = first()
+    second()
     fine = all(_near(a, b) for a, b in zip(actual, right, strict=True))
     return OVERWRITTEN if all(world.exchange(fine)) else IN_ONE_GROUP
 
 
-class _Begun:
-    """A call whose backward is still to come."""
+def _begun(claim: Claim, mine: Sequence[torch.Tensor], group: Any, world: World) -> Callable[[], Gradients]:
+    """Make a call, and return what is to compute its gradients."""
+    inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in mine]
+    results = claim.call.in_group(group)(inputs)
+    given = cotangents_by_types(in_smaller_group(claim, len(results)).results, results, world.rank)
+    pairs = [(y, g) for y, g in zip(results, given, strict=True) if y.requires_grad]
+    roots, grads, asked = [y for y, _ in pairs], [g for _, g in pairs], [x for x in inputs if x.requires_grad]
 
-    def __init__(self, claim: Claim, mine: Sequence[torch.Tensor], group: Any, world: World) -> None:
-        self.inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in mine]
-        results = claim.call.in_group(group)(self.inputs)
-        kinds = in_smaller_group(claim, len(results)).results
-        pairs = [
-            (y, cotangent(kind, y, world.rank, at))
-            for at, (kind, y) in enumerate(zip(kinds, results, strict=True))
-            if y.requires_grad
-        ]
-        self.roots, self.given = [y for y, _ in pairs], [g for _, g in pairs]
+    def differentiate() -> Gradients:
+        if not roots or not asked:
+            return (None,) * len(asked)
+        return torch.autograd.grad(roots, asked, grads, allow_unused=True)
 
-    def ended(self) -> list[torch.Tensor | None]:
-        """The gradients."""
-        asked = [x for x in self.inputs if x.requires_grad]
-        if not self.roots:
-            return [None] * len(asked)
-        if not asked:
-            return []
-        return list(torch.autograd.grad(self.roots, asked, self.given, allow_unused=True))
+    return differentiate

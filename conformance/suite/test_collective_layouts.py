@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -10,7 +10,6 @@ from conformance.kit import (
     Deviation,
     Subject,
     World,
-    all_ranks,
     cases,
     clause,
     deadline,
@@ -21,7 +20,7 @@ from conformance.kit import (
     same_values,
     world_group,
 )
-from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
+from conformance.kit.spmd.claims import Claim, claims, signature_of
 from conformance.kit.spmd.owed import backward
 from conformance.kit.tensors import shares_elements
 from conformance.kit.typed_values import cotangent
@@ -29,8 +28,10 @@ from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
 from conformance.kit.world import SPOILED
 
 EXPANDED = "expanded from one number"
+AS_CONTIGUOUS = ", as where they are contiguous"
 #: Outcome of a call: the results, or the error.
 Ended = list[torch.Tensor] | Exception
+_Tensors = Sequence[torch.Tensor | None]
 
 
 @clause("Collective.backward.any-layout")
@@ -51,7 +52,7 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
     for claim in claims(subject, world):
         for mine, given in _cotangents(claim, world, layout):
             strange = [None if g is None else _laid(g, layout) for g in given]
-            changed = any(g is not None and s is not None and lies_otherwise(s, g) for g, s in _pairs(given, strange))
+            changed = any(g is not None and lies_otherwise(_laid(g, layout), g) for g in given)
             if not any(world.exchange(changed)):
                 continue
             tried = True
@@ -59,18 +60,10 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
             expected = backward(run, mine, given)
             world.known[SPOILED] = True  # until it is over: some write past the end of such a gradient
             actual = backward(run, mine, strange if who == "all" or world.rank == 0 else given)
-            told = world.exchange([_far(one, other) for one, other in _pairs(actual, expected)])
-            for at, (one, other) in enumerate(_pairs(actual, expected)):
-                if any(rank[at] for rank in told):
-                    if not told[world.rank][at]:
-                        return  # the ranks that it is wrong on say so
-                    laid, contiguous = _shown(one, other)
-                    raise Deviation(
-                        f"the gradient of argument {at} of {claim.call.label}, where those that come in are {layout} "
-                        f"on {'all ranks' if who == 'all' else 'rank 0'}",
-                        laid,
-                        f"{contiguous}, as where they are contiguous",
-                    )
+            where = f"where those that come in are {layout} on {'all ranks' if who == 'all' else 'rank 0'}"
+            of = f"of {claim.call.label}, {where}"
+            if not _expect_same("the gradient of argument", of, actual, expected, world, AS_CONTIGUOUS):
+                return  # the ranks that it is wrong on say so
             world.known.pop(SPOILED)
     need(tried, "no result has a gradient that could have another layout")
 
@@ -79,9 +72,8 @@ def _cotangents(
     claim: Claim, world: World, layout: str
 ) -> Iterator[tuple[list[torch.Tensor], list[torch.Tensor | None]]]:
     """Return this rank's tensors, and a contiguous gradient for one result at a time."""
-    signature, look = signature_of(claim), claim.look
-    assert look is not None
-    mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+    signature, look = signature_of(claim), claim.observed
+    mine = claim.held(world)
     results = claim.call.in_group(world_group())(mine)
     for at in look.differentiable:
         drawn = cotangent(signature.results[at], results[at], world.rank, at)
@@ -94,12 +86,6 @@ def _laid(grad: torch.Tensor, layout: str) -> torch.Tensor:
     if layout == EXPANDED:
         return grad.reshape(-1)[:1].reshape(()).expand(grad.shape) if grad.numel() else grad
     return LAYOUTS[layout](grad)
-
-
-def _pairs(
-    one: list[torch.Tensor | None], other: list[torch.Tensor | None]
-) -> Iterator[tuple[torch.Tensor | None, ...]]:
-    return zip(one, other, strict=True)
 
 
 def _shown(one: torch.Tensor | None, other: torch.Tensor | None) -> tuple[str, str]:
@@ -130,7 +116,7 @@ def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) ->
     """Arguments in another layout give the same as contiguous ones, or raise an error on every rank."""
     tried = False
     for claim in claims(subject, world):
-        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
+        mine = claim.held(world)
         exact = claim.call.as_called(mine)
         strange = [LAYOUTS[layout](x) if differentiable(x) else x for x in exact]
         differs = any(map(lies_otherwise, strange, exact))
@@ -155,26 +141,27 @@ def _expect_same_or_refused(
     what = f"{claim.call.label} with arguments that are {layout}"
     if any(said) and not all(said):
         raise Deviation(f"ranks that raise an error for {what}", f"rank {said.index(True)} alone", "all, or none")
-    if not any(said) and not _is_same(what, actual, expected, world):
-        return True  # the ranks that it is wrong on say so
+    if isinstance(actual, list):
+        assert isinstance(expected, list)
+        if not _expect_same("result", f"of {what}", actual, expected, world):
+            return True  # the ranks that it is wrong on say so
     world.known.pop(SPOILED)
     return True
 
 
-def _is_same(what: str, actual: Ended, expected: Ended, world: World) -> bool:
-    """Whether the results are the same on every rank.
+def _expect_same(name: str, of: str, actual: _Tensors, expected: _Tensors, world: World, note: str = "") -> bool:
+    """Whether tensors are the same on every rank.
 
     Raises:
         Deviation: they are not on this one.
     """
-    assert isinstance(actual, list)
-    assert isinstance(expected, list)
     far = world.exchange([_far(one, other) for one, other in zip(actual, expected, strict=True)])
     for at, (one, other) in enumerate(zip(actual, expected, strict=True)):
         if any(rank[at] for rank in far):
             if not far[world.rank][at]:
                 return False
-            raise Deviation(f"result {at} of {what}", *_shown(one, other))
+            laid, right = _shown(one, other)
+            raise Deviation(f"{name} {at} {of}", laid, f"{right}{note}")
     return True
 
 

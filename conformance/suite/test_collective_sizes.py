@@ -16,18 +16,17 @@ from conformance.kit import (
     all_ranks,
     clause,
     deadline,
-    differentiable,
     expect,
     need,
     ranks,
     world_group,
 )
-from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
+from conformance.kit.spmd.claims import Claim, arguments_held, claims, signature_of
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import GroupCall, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
-from conformance.kit.typed_values import cotangent
+from conformance.kit.typed_values import cotangents_by_types
 
 
 @clause("Collective.backward.gradient")
@@ -81,7 +80,7 @@ def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> No
 
 def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
     """Gradients on one rank, element by element and not along directions."""
-    mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
+    mine = arguments_held(call, world, signature)
     pairs = zip(call.as_called(mine), mine, strict=True)
     exact = [tensor.requires_grad_(given.requires_grad) for tensor, given in pairs]
     return _differentiate(
@@ -107,7 +106,7 @@ def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
 
 
 def _along_directions(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
-    mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
+    mine = arguments_held(call, world, signature)
     return _differentiate(call.in_group(world_group()), mine, signature, world)
 
 
@@ -116,8 +115,4 @@ def _differentiate(
 ) -> list[torch.Tensor | None]:
     with torch.no_grad():
         results = run(mine)
-    given = [
-        cotangent(kind, y, world.rank, at) if differentiable(y) else None
-        for at, (kind, y) in enumerate(zip(signature.results, results, strict=True))
-    ]
-    return backward(run, mine, given)
+    return backward(run, mine, cotangents_by_types(signature.results, results, world.rank))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit import NO_JVP, Deviation, Subject, World, all_ranks, clause, deadline, expect, need, world_group
+from conformance.kit import NO_JVP, Deviation, Subject, World, clause, deadline, expect, need, world_group
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.slopes import compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
+from conformance.kit.spmd.claims import Claim, claims
 from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.variations.transforms import Direction
 
@@ -20,17 +20,15 @@ def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None
     need(subject.defines("jvp"), NO_JVP)
     agreed = 0
     for claim in claims(subject, world):
-        signature, look = signature_of(claim), claim.look
-        assert look is not None
-        mine = [x.detach() for x in by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)]
+        mine = [x.detach() for x in claim.held(world)]
         moving = claim.directions(mine, world.rank)
         actual = jvp_of(claim.call.in_group(world_group()), mine, moving)
-        for at in look.differentiable:
-            agreed += _agrees(claim, mine, moving, at, actual[at], world)
+        for at in claim.observed.differentiable:
+            agreed += _expect_tangent(claim, mine, moving, at, actual[at], world)
     need(agreed, "not smooth enough near any sample to measure a derivative by finite differences")
 
 
-def _agrees(
+def _expect_tangent(
     claim: Claim, mine: list[torch.Tensor], moving: Direction, at: int, tangent: torch.Tensor, world: World
 ) -> bool:
     """Whether a result's tangent is its derivative, as far as differences can tell.

@@ -9,7 +9,7 @@ from typing import NoReturn
 import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
-from conformance.core.signatures import Signature, Type
+from conformance.core.signatures import Type
 from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, world_group
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.numerics.tolerances import SINGLE
@@ -22,11 +22,7 @@ from conformance.kit.spmd.claims import (
     signature_of,
     signatures_kept,
 )
-from conformance.kit.spmd.late import (
-    are_gradients_left_behind,
-    are_results_left_behind,
-    results_with_late,
-)
+from conformance.kit.spmd.late import are_gradients_left_behind, are_results_left_behind, results_with_late
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
@@ -69,9 +65,8 @@ def _expect_alike(claim: Claim, when: str, world: World) -> None:
     """Assert that every result of type R or I is the same on all ranks, as a claim's look has them."""
     found = claim.ranks_that_differ()
     if found:
-        assert claim.look is not None
         result, (one, other) = found
-        here, there = claim.look.results[other][result], claim.look.results[one][result]
+        here, there = claim.observed.results[other][result], claim.observed.results[one][result]
         actual, expected, is_rounded = shown(here), shown(there), False
         if here is not None and there is not None and here.shape == there.shape:
             actual, expected = shown_apart(here, there)
@@ -88,9 +83,8 @@ def _expect_alike(claim: Claim, when: str, world: World) -> None:
 
 def _read_at_once(claim: Claim, world: World) -> Claim:
     """The claim, looked at with the results as they are when a call returns to which the last rank came late."""
-    assert claim.look is not None
     _, _, at_once = results_with_late(claim, world.size - 1, world)
-    return replace(claim, look=replace(claim.look, results=all_ranks(world).tensors(at_once)))
+    return replace(claim, look=replace(claim.observed, results=all_ranks(world).tensors(at_once)))
 
 
 @clause("Collective.forward.types")
@@ -100,11 +94,10 @@ def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
     need_types(subject, world)
     tried = False
     for claim in claims(subject, world):
-        signature = signature_of(claim)
         others = in_other_shares(claim, world)
-        if others is not None and claim.look is not None:
+        if others is not None:
             tried = True
-            broken = _told_apart(claim, signature, claim.look.results, others)
+            broken = _told_apart(claim, others)
             if broken:
                 raise Deviation(*broken, likely=_if_not_waited_for(claim, world))
     need(tried, "no argument has type P")
@@ -121,12 +114,10 @@ def _is_rounding(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(torch.allclose(one, other, rtol=1e-5, atol=1e-6 * largest))
 
 
-def _told_apart(
-    claim: Claim, signature: Signature, before: Sequence[Sequence[object]], after: Sequence[Sequence[object]]
-) -> tuple[str, str, str] | None:
+def _told_apart(claim: Claim, after: Sequence[Sequence[object]]) -> tuple[str, str, str] | None:
     """Compare results between two distributions of the same sums: name, actual and expected."""
-    for result, kind in enumerate(signature.results):
-        one, other = ([_wide(rank[result]) for rank in ranks] for ranks in (before, after))
+    for result, kind in enumerate(signature_of(claim).results):
+        one, other = ([_wide(rank[result]) for rank in ranks] for ranks in (claim.observed.results, after))
         if kind is Type.P:
             one, other = [torch.stack(one).sum(0)], [torch.stack(other).sum(0)]
         for rank, (expected, actual) in enumerate(zip(one, other, strict=True)):
@@ -187,8 +178,7 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
     """The gradient of every argument of type I or P is the same on all ranks, bit for bit."""
     tried = False
     for claim in claims(subject, world):
-        signature, look = signature_of(claim), claim.look
-        assert look is not None
+        signature, look = signature_of(claim), claim.observed
         alike = [at for at, kind in enumerate(signature.arguments) if kind in (Type.I, Type.P)]
         if not alike:
             continue
@@ -199,11 +189,11 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
                 if claim.call.tensors[at].requires_grad:
                     tried = True
                     what = f"argument {at} of {claim.call.label}"
-                    _alike([rank[at] for rank in everyones], what, signature.arguments[at])
+                    _expect_alike_gradients([rank[at] for rank in everyones], what, signature.arguments[at])
     need(tried, "no argument has type I or P")
 
 
-def _alike(gradients: Sequence[torch.Tensor | None], what: str, kind: Type) -> None:
+def _expect_alike_gradients(gradients: Sequence[torch.Tensor | None], what: str, kind: Type) -> None:
     first = gradients[0]
     for rank, gradient in enumerate(gradients):
         same = gradient is first or (

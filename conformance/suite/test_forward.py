@@ -64,13 +64,15 @@ def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> Non
 
 def _kept_on_ctx(sample: SampleCall, world: World) -> str:
     """Name what the call itself put into a place that stays, if that can be seen."""
+    if world.size > 1:  # a call more on one rank would wait for the others
+        return ""
     ways = (_kept_by_setup_context, _kept_by_a_view, _kept_by_a_function)
-    return next(filter(None, (way(sample, world) for way in ways)), "")
+    return next(filter(None, (way(sample) for way in ways)), "")
 
 
-def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
+def _kept_by_setup_context(sample: SampleCall) -> str:
     """Say so if setup_context returns something, which stays alive for good."""
-    if world.size > 1 or not sample.subject.defines("setup_context"):
+    if not sample.subject.defines("setup_context"):
         return ""
     recorded, notes = recording(sample.subject, "setup_context")
     replace(sample, subject=recorded).run()
@@ -78,10 +80,8 @@ def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
     return "setup_context returns a value, which PyTorch keeps forever: return nothing" if returns else ""
 
 
-def _kept_by_a_view(sample: SampleCall, world: World) -> str:
+def _kept_by_a_view(sample: SampleCall) -> str:
     """Say so if a view of an output was saved: PyTorch saves an output without its graph, but not a view of one."""
-    if world.size > 1:
-        return ""
     run = sample.run()
     saved = [tensor for context in contexts_behind(run.result) for tensor in context.saved_tensors]
     views = [tensor for tensor in saved if tensor is not None and tensor._is_view()]
@@ -89,10 +89,8 @@ def _kept_by_a_view(sample: SampleCall, world: World) -> str:
     return "a view of an output was saved for backward, and keeps the output: save the output itself" if is_kept else ""
 
 
-def _kept_by_a_function(sample: SampleCall, world: World) -> str:
+def _kept_by_a_function(sample: SampleCall) -> str:
     """Name a function on ctx that forward made: no collector looks into one for a result, which leads back to ctx."""
-    if world.size > 1:
-        return ""
     run = sample.run()
     given = {id(value) for value in run.values}
     kept = [item for context in contexts_behind(run.result) for item in vars(context).items()]

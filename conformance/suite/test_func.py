@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.func
 
@@ -16,10 +18,7 @@ def test_transforms_give_the_gradients_of_autograd(probe: Probe) -> None:
     """torch.func.vjp, grad and jacrev give every input the same gradient as autograd."""
     sample, world = probe.sample, probe.world
     need(sample.subject.transformable, "it is in the combined form, for which torch.func raises an error")
-    need(
-        not probe.draws and all(map(is_strided, probe.run.tensors)),
-        "it is random, or its results are sparse",
-    )
+    need(not probe.draws and all(map(is_strided, probe.run.tensors)), "it is random, or its results are sparse")
     precision = working_epsilon(sample, world)
     # Ranks that compute a row at once add up their rows: a Jacobian is one rank's affair. What a declared gradient
     # adds or clips, it adds to each row.
@@ -34,25 +33,26 @@ def test_transforms_give_the_gradients_of_autograd(probe: Probe) -> None:
     need(tried, "torch.func raises an error")
 
 
-def _by_vjp(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
-    def differentiable(*values: torch.Tensor) -> Tensors:
+def _outputs_at(sample: SampleCall, places: tuple[int, ...]) -> Callable[..., Tensors]:
+    """The differentiable outputs as a function of the differentiated inputs."""
+
+    def call(*values: torch.Tensor) -> Tensors:
         found = outputs(sample, dict(zip(sample.active, values, strict=True)))
         return tuple(found[place] for place in places)
 
-    pull = torch.func.vjp(differentiable, *_values(sample))[1]
+    return call
+
+
+def _by_vjp(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+    pull = torch.func.vjp(_outputs_at(sample, places), *_values(sample))[1]
     gradients: Tensors = pull(tuple(cotangents))
     return gradients
 
 
 def _by_jacrev(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
     """The cotangents times the Jacobian, made row by row: what becomes of a batch of rows is a matter of vmap."""
-
-    def differentiable(*values: torch.Tensor) -> Tensors:
-        found = outputs(sample, dict(zip(sample.active, values, strict=True)))
-        return tuple(found[place] for place in places)
-
     values = _values(sample)
-    rows = torch.func.jacrev(differentiable, argnums=tuple(range(len(values))), chunk_size=1)(*values)
+    rows = torch.func.jacrev(_outputs_at(sample, places), argnums=tuple(range(len(values))), chunk_size=1)(*values)
     return tuple(
         torch.stack([torch.tensordot(c, row[at], c.dim()) for c, row in zip(cotangents, rows, strict=True)]).sum(0)
         for at in range(len(values))

@@ -71,10 +71,7 @@ def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variat
     """A batch of one, two or five samples gives the same as the samples one by one, with any flag."""
     subject, sample = probe.sample.subject, probe.at(variation).sample
     need(subject.separate and subject.defines("vmap"), "the class defines no vmap in the separate form")
-    need(
-        not draws_numbers(sample) and not works_in_place(sample, probe.world),
-        "it is random, or works in place",
-    )
+    need(not draws_numbers(sample) and not works_in_place(sample, probe.world), "it is random, or works in place")
     for in_dims in choices(sample)[:: max(1, len(choices(sample)) - 1)]:
         usual = batch(sample, in_dims, variants(sample))
         need(_maps(usual), "torch.vmap of three samples raises an error, which another test reports")

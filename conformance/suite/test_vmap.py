@@ -204,11 +204,7 @@ def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]
     for sample, precision in ((batch.sample, batch.precision) for batch in samples.values()):
         every = choices(sample)
         values = variants(sample, 2 * BATCH_SIZE)
-        for outer, inner in (
-            (every[0], every[-1]),
-            (every[-1], every[0]),
-            (every[len(every) // 2], every[0]),
-        ):
+        for outer, inner in ((every[0], every[-1]), (every[-1], every[0]), (every[len(every) // 2], every[0])):
             rows = [
                 [
                     {at: values[row * BATCH_SIZE * (at in outer) + column][at] for at in values[0]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,11 +23,9 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
     need(subject.defines("backward"), NO_BACKWARD)
     found = []
     for batch, places in _differentiable(subject, world):
-        right = _gradients(batch, world)
-        compute = partial(_pulled, places=places, weights=right.weights)
-        found.append(
-            BatchComparison(batch, compute, right.gradients, f"{batch}: gradient inside the batch, {OF_INPUT}")
-        )
+        right, weights = _gradients(batch, world)
+        compute = partial(_pulled, places=places, weights=weights)
+        found.append(BatchComparison(batch, compute, right, f"{batch}: gradient inside the batch, {OF_INPUT}"))
     expect_batches(found)
 
 
@@ -46,9 +43,9 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
     need(subject.defines("backward"), NO_BACKWARD)
     found = []
     for batch, places in _differentiable(subject, world):
-        right = _gradients(batch, world)
-        compute = partial(_backward, places=places, weights=right.weights)
-        expected = _added_up_where_shared(batch, right.gradients)
+        right, weights = _gradients(batch, world)
+        compute = partial(_backward, places=places, weights=weights)
+        expected = _added_up_where_shared(batch, right)
         found.append(BatchComparison(batch, compute, expected, f"{batch}: gradient through the batch, {OF_INPUT}"))
     expect_batches(found)
 
@@ -165,19 +162,12 @@ def _of_active(sample: SampleCall, places: tuple[int, ...], values: Values) -> t
     return function, tuple(values[at] for at in sample.active)
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Gradients of the inputs, sample by sample, and the gradients of the outputs they come from, stacked."""
-
-    gradients: list[list[torch.Tensor]]
-    weights: tuple[torch.Tensor, ...]
-
-
-def _gradients(batch: Batch, world: World) -> Reference:
+def _gradients(batch: Batch, world: World) -> tuple[list[list[torch.Tensor]], Tensors]:
+    """Return the gradients of the inputs, sample by sample, and the incoming gradients that they are for, stacked."""
     runs = [batch.sample.having(dict(values)).run() for values in batch.rows]
     weights = [run.cotangents(world, index) for index, run in enumerate(runs)]
     gradients = [run.filled(run.gradients(weight)) for run, weight in zip(runs, weights, strict=True)]
-    return Reference(gradients, tuple(torch.stack(parts) for parts in zip(*weights, strict=True)))
+    return gradients, tuple(torch.stack(parts) for parts in zip(*weights, strict=True))
 
 
 def _direction(sample: SampleCall, world: World, index: int) -> Direction:

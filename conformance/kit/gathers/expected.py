@@ -107,10 +107,7 @@ def same_bits(actual: Any, expected: torch.Tensor, what: str, mistakes: dict[str
     """Assert that two tensors are the same to the last bit: the sign of zero and the bits of a NaN too."""
     expect.equal(actual, expected, what, mistakes)
     expect.that(
-        torch.equal(_bits(actual), _bits(expected)),
-        f"{what}: the bits",
-        _shown_bits(actual),
-        _shown_bits(expected),
+        torch.equal(_bits(actual), _bits(expected)), f"{what}: the bits", _shown_bits(actual), _shown_bits(expected)
     )
 
 

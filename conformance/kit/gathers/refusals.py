@@ -12,12 +12,7 @@ from conformance.kit.world import World
 
 
 def expect_refused(
-    world: World,
-    gather: Callable[[], Any],
-    x: torch.Tensor,
-    words: Sequence[str],
-    differing: str,
-    right: Any = None,
+    world: World, gather: Callable[[], Any], x: torch.Tensor, words: Sequence[str], differing: str, right: Any = None
 ) -> None:
     """Assert that every rank gets an error that contains one of ``words``; or that ``right`` holds, if given."""
     try:

@@ -57,13 +57,26 @@ class Claim:
 
     def ranks_that_differ(self) -> tuple[int, tuple[int, int]] | None:
         """Return a result of type R or I that differs between two ranks, and the ranks."""
-        assert self.signature is not None
-        assert self.look is not None
-        for result, kind in enumerate(self.signature.results):
-            pair = None if kind.differs else self.look.differing(result)
+        for result, kind in enumerate(signature_of(self).results):
+            pair = None if kind.differs else self.observed.differing(result)
             if pair:
                 return result, pair
         return None
+
+    @property
+    def observed(self) -> Observation:
+        """What the ranks did with inputs of the signature's types.
+
+        Raises:
+            NotApplicable: there is no signature.
+        """
+        signature_of(self)
+        assert self.look is not None
+        return self.look
+
+    def held(self, world: World) -> list[torch.Tensor]:
+        """Return this rank's tensors, by the types of the signature. Every rank calls this."""
+        return arguments_held(self.call, world, signature_of(self))
 
     def directions(self, mine: Sequence[torch.Tensor], rank: int) -> dict[int, torch.Tensor]:
         """Return a tangent for each differentiated argument on a rank; for types R and I the same on all ranks."""
@@ -214,16 +227,14 @@ def _differentiated(claim: Claim) -> list[int]:
 
 def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None]] | None:
     """Return every rank's results after redistributing arguments of type P; None if there are none."""
-    assert claim.signature is not None
-    if Type.P not in claim.signature.arguments:
+    kinds = signature_of(claim).arguments
+    if Type.P not in kinds:
         return None
-    ranks = all_ranks(world)
-    mine = by_types(ranks.agreed(claim.call.samples()), claim.signature, world.rank)
     dealt = [
         reshared(x, world.rank, world.size, at) if kind is Type.P else x
-        for at, (kind, x) in enumerate(zip(claim.signature.arguments, mine, strict=True))
+        for at, (kind, x) in enumerate(zip(kinds, claim.held(world), strict=True))
     ]
-    return ranks.tensors(claim.call.in_group(world_group())(dealt))
+    return all_ranks(world).tensors(claim.call.in_group(world_group())(dealt))
 
 
 def in_smaller_group(claim: Claim, results: int) -> Signature:
@@ -235,10 +246,7 @@ def in_smaller_group(claim: Claim, results: int) -> Signature:
     signature = signature_of(claim)
     if len(signature.results) == results:
         return signature
-    need(
-        len(set(signature.results)) == 1,
-        "it returns more tensors in some groups, and their types are not given",
-    )
+    need(len(set(signature.results)) == 1, "it returns more tensors in some groups, and their types are not given")
     return Signature(signature.arguments, signature.results[:1] * results)
 
 

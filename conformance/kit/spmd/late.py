@@ -8,11 +8,10 @@ from typing import TypeVar
 
 import torch
 
-from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, signature_of
+from conformance.kit.process_groups import world_group
+from conformance.kit.spmd.claims import Claim, signature_of
 from conformance.kit.spmd.owed import backward
-from conformance.kit.tensors import differentiable
-from conformance.kit.typed_values import cotangent
+from conformance.kit.typed_values import cotangents_by_types
 from conformance.kit.world import World
 
 #: How late one rank is: long enough for the others to return without it, if they do not wait. And how long what a rank
@@ -31,7 +30,7 @@ def results_with_late(
         late: the rank that is late, or None.
         world: the ranks; each of them asks.
     """
-    mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
+    mine = claim.held(world)
     # As in training: a Function may do otherwise where no gradient is needed.
     exact = [x.requires_grad_(own.requires_grad) for x, own in zip(claim.call.as_called(mine), mine, strict=True)]
     given = [x.clone() for x in exact]
@@ -80,14 +79,12 @@ def gradients_with_late(
         late: the rank that is late in backward, or None.
         world: the ranks; each of them asks.
     """
-    signature, given = signature_of(claim), []
-    mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+    mine = claim.held(world)
     # What it is called with, not what is differentiated by: a copy of its gradient would not change any more.
     exact = [x.requires_grad_(own.requires_grad) for x, own in zip(claim.call.as_called(mine), mine, strict=True)]
     with torch.no_grad():
         results = claim.call.called([x.clone() for x in exact], world_group())
-    for at, (kind, result) in enumerate(zip(signature.results, results, strict=True)):
-        given.append(cotangent(kind, result, world.rank, at) if differentiable(result) else None)
+    given = cotangents_by_types(signature_of(claim).results, results, world.rank)
 
     def run(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         found = claim.call.called([x.clone() for x in tensors], world_group())

@@ -86,10 +86,7 @@ def _as_in_world(rank: int, size: int) -> Iterator[list[int]]:
         asked.append(size)
         return size
 
-    with (
-        replaced(dist.ProcessGroup, "rank", lambda group: rank),
-        replaced(dist.ProcessGroup, "size", told),
-    ):
+    with replaced(dist.ProcessGroup, "rank", lambda group: rank), replaced(dist.ProcessGroup, "size", told):
         yield asked
 
 

@@ -24,9 +24,8 @@ _ROUNDED = 8
 
 def wrong_gradient(claim: Claim, world: World) -> str:
     """Describe the error in the gradients in one sentence; empty if there is none, or differences are inconclusive."""
-    assert claim.signature is not None
-    assert claim.look is not None
-    why = judge_signature(claim.signature, {differs(claim.signature): claim.look}).why
+    signature = signature_of(claim)
+    why = judge_signature(signature, {differs(signature): claim.observed}).why
     ranks, run = all_ranks(world), claim.call.in_group(world_group())
     if not why:
         return ""
@@ -34,7 +33,7 @@ def wrong_gradient(claim: Claim, world: World) -> str:
     # Before it accuses: as one that works in single precision inside, and away from where a kink may be.
     again = [(samples, max(claim.call.precision, SINGLE)), (moved(samples), claim.call.precision)]
     for values, precision in again:
-        (second,) = find(ranks, run, values, claim.results, [claim.signature], precision)
+        (second,) = find(ranks, run, values, claim.results, [signature], precision)
         if second.kept:
             return ""
     if claim.call.dtype != torch.float64 and any(_is_right_by_double(claim, values, world) for values, _ in again):
