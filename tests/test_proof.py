@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,4 +90,7 @@ def _names(module: str) -> list[str]:
 def test_a_verdict_is_wrong_if_simulated_ranks_alone_find_the_class_broken(gloo, other, equal, wrong):
     cell = simulated.Cell("m:C", 2, "Collective.forward.types", gloo, other, "" if equal else "because")
     assert (cell.is_equal, cell.is_wrong) == (equal, wrong)
-    assert ("because" in simulated.page([cell])) != equal
+    row = simulated.row(ALL["tests.correct.vmap:" + _names("vmap")[0]], [cell])
+    page = simulated.page([json.loads(json.dumps(row))])
+    assert ("because" in page) != equal
+    assert f"| 2 | 1 | {int(equal)} |" in page

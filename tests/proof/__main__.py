@@ -31,8 +31,9 @@ from tests.proof.mutation import Fate
 from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
-MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
-SIMULATED = DATA / "simulated.md"
+MATRIX, MUTANTS, SCRIPTS, PEERS, SIMULATED = (
+    DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers", "simulated")
+)
 PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "simulated")
 #: How often a right gradient is judged for each of 80 cells, with other numbers each time: 1,040 runs.
 FRESH_RUNS = 13
@@ -53,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.quick and arguments.part != "matrix":
         parser.error("--quick goes with matrix")
     if arguments.new and arguments.part in {"all", "mutants"}:
-        parser.error("--new goes with matrix, scripts or peers: a mutant is new whenever the reference changes")
+        parser.error(
+            "--new goes with matrix, scripts, peers or simulated: a mutant is new whenever the reference changes"
+        )
     only, write = arguments.only, not (arguments.check or arguments.only or arguments.quick)
     start = time.monotonic()
     if arguments.part == "operators":
@@ -66,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.part == "constants":
         return _constants(arguments.only)
     if arguments.part == "simulated":
-        return _simulated(arguments.only, write)
+        return _simulated(Asked(SIMULATED, only, arguments.new), write)
     if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
         kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
         parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
@@ -110,7 +113,7 @@ class Asked:
         found = {**(self.known if self.new else {}), **{row["implementation"]: row for row in rows}}
         ordered = [found[name] for name in self.all if name in found]
         about = {**self.data, "added": machine()} if self.new else {**others, "machine": machine()}
-        data = {**about, "rows": ordered}
+        self.data = data = {**about, "rows": ordered}
         self.file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -153,14 +156,21 @@ def _constants(only: str) -> int:
     return int(bool(unneeded))
 
 
-def _simulated(only: str, write: bool) -> int:
-    wanted = simulated.communicating([*implementations.planted(), *implementations.correct()])
-    jobs = [simulated.task(one) for one in wanted if only in one.reference]
-    cells = [cell for found in side_by_side(jobs, _dot) for cell in found]
-    text, problems = simulated.page(cells), [cell for cell in cells if cell.is_wrong]
-    print(f"\n{text}{counted(len(problems), 'verdict')} that only simulated ranks find broken")
-    if write:
-        SIMULATED.write_text(text, encoding="utf-8")
+def _simulated(asked: Asked, write: bool) -> int:
+    wanted = asked.of(simulated.communicating([*implementations.planted(), *implementations.correct()]))
+    rows: list[dict[str, Any]] = []
+    problems: list[simulated.Cell] = []
+
+    def keep(found: tuple[Implementation, list[simulated.Cell]]) -> None:
+        rows.append(simulated.row(*found))
+        problems.extend(cell for cell in found[1] if cell.is_wrong)
+        if write:  # at once: it takes longer than most people wait
+            asked.write(rows)
+            SIMULATED.with_suffix(".md").write_text(simulated.page(asked.data["rows"]), encoding="utf-8")
+        _dot(found)
+
+    side_by_side([simulated.task(one) for one in wanted], keep)
+    print(f"\n{simulated.page(rows)}{counted(len(problems), 'verdict')} that only simulated ranks find broken")
     return int(bool(problems))
 
 

@@ -39,12 +39,13 @@ class Hasty(Pool):
 
 
 def side_by_side(jobs: Sequence[Callable[[Forkserver], Result]], said: Callable[[Result], None]) -> list[Result]:
-    """What the jobs return, in their order; each thread has a forkserver of its own."""
+    """What the jobs return, in their order; each thread has a forkserver of its own, and only one calls ``said``."""
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for place in range(len(jobs)):
         waiting.put(place)
     results: dict[int, Result] = {}
     problems: list[BaseException] = []
+    saying = threading.Lock()
 
     def work() -> None:
         forkserver = Forkserver()
@@ -53,7 +54,8 @@ def side_by_side(jobs: Sequence[Callable[[Forkserver], Result]], said: Callable[
             while not problems:
                 place = waiting.get_nowait()
                 results[place] = jobs[place](forkserver)
-                said(results[place])
+                with saying:
+                    said(results[place])
         except queue.Empty:
             pass
         except BaseException as problem:  # for the main thread
