@@ -6,7 +6,7 @@ import torch
 from torch.autograd import Function
 
 from conformance.kit.graph import functions_behind
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import witnessing
 
 
 class Inner(Function):

@@ -14,7 +14,7 @@ from conformance.kit.backward import has_backward
 from conformance.kit.copies import argument_copy, given_copy, in_layout_of
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, differentiable, with_attributes
+from conformance.kit.tensors import dense, differentiable, freed, with_attributes
 from conformance.kit.world import World
 
 __all__ = ["Run", "SampleCall"]
@@ -187,3 +187,17 @@ class Run:
         """The ``gradients`` of the leaves in dense form, with zeros for None, which is how autograd counts it."""
         pairs = zip(gradients, self.leaves.values(), strict=True)
         return [dense(torch.zeros_like(leaf) if gradient is None else gradient) for gradient, leaf in pairs]
+
+    def copies(
+        self, cotangents: Sequence[torch.Tensor], seed: int = BACKWARD_SEED
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Return copies of the results that still have memory, and of all gradients, with zeros for None.
+
+        Args:
+            cotangents: the gradient of each output.
+            seed: random numbers that backward draws start from it.
+        """
+        # Copied before backward, which may give the memory of results back.
+        results = [tensor.detach().clone() for tensor in self.tensors if not freed(tensor)]
+        gradients = self.filled(self.gradients(cotangents, seed)) if self.outputs else []
+        return results, [gradient.detach().clone() for gradient in gradients]

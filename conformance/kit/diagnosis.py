@@ -48,13 +48,13 @@ def likely_cause(
         return ""
     one, other = _wide(actual), _wide(expected)
     for name, wrong in alternatives.items():
-        if isinstance(wrong, torch.Tensor) and wrong.shape == actual.shape and _near(one, _wide(wrong)):
+        if isinstance(wrong, torch.Tensor) and wrong.shape == actual.shape and bool(_close(one, _wide(wrong)).all()):
             return name
     if not bool(torch.isfinite(one.abs()).all()):
         return "not a number or infinite" if bool(torch.isfinite(other.abs()).all()) else ""
     if not bool(torch.isfinite(other.abs()).all()):
         return ""
-    if _near(one, other):
+    if bool(_close(one, other).all()):
         return f"right to five digits{_rounding(one, other, actual.dtype, torch.float32)}"
     within = _tolerance(actual.dtype)
     causes = itertools.chain(
@@ -218,8 +218,7 @@ def _shown(factor: torch.Tensor) -> str:
 
 
 def _wide(value: torch.Tensor) -> torch.Tensor:
-    wide = to_double(value.detach().cpu())
-    return wide if wide.is_floating_point() or wide.is_complex() else wide.double()
+    return to_double(value.detach().cpu())
 
 
 def _tolerance(dtype: torch.dtype) -> float:
@@ -228,9 +227,9 @@ def _tolerance(dtype: torch.dtype) -> float:
     return NEAR_DOUBLE if is_exact else min(COARSEST, max(NEAR_DOUBLE, 10 * float(torch.finfo(dtype).eps) ** (2 / 3)))
 
 
-def _close(one: torch.Tensor, other: torch.Tensor, within: float) -> torch.Tensor:
+def _close(one: torch.Tensor, other: torch.Tensor, within: float = NEAR_DOUBLE) -> torch.Tensor:
     kind = torch.promote_types(one.dtype, other.dtype)
-    atol = within * float(other.abs().max()) * (1e-3 if within == NEAR_DOUBLE else 1.0)
+    atol = within * float(torch.nan_to_num(other.abs()).max()) * (1e-3 if within == NEAR_DOUBLE else 1.0)
     return torch.isclose(one.to(kind), other.to(kind), rtol=within, atol=atol)
 
 
@@ -238,9 +237,3 @@ def _explains(predicted: torch.Tensor, actual: torch.Tensor, expected: torch.Ten
     """Whether a prediction is the actual value, and nearer to it by far than the expected one."""
     left, error = (actual - predicted).norm(), (actual - expected).norm()
     return bool(left <= UNEXPLAINED * error) and bool(_close(predicted, actual, within).all())
-
-
-def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    kind = torch.promote_types(one.dtype, other.dtype)
-    largest = float(torch.nan_to_num(other.abs()).max())
-    return bool(torch.allclose(one.to(kind), other.to(kind), rtol=NEAR_DOUBLE, atol=1e-8 * largest))

@@ -1,4 +1,4 @@
-"""Sample inputs for most Functions, in one line."""
+"""Sample inputs for most Functions, in one line; and for those of a tensor and a process group."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from conformance.kit.process_groups import GROUP
 from conformance.kit.specs import random
 
 
@@ -29,3 +30,13 @@ def drawn(*arguments: Any, dtype: torch.dtype = torch.float64) -> Callable[[], I
         )
 
     return inputs
+
+
+def tensor_and_group() -> Iterator[tuple[Any, ...]]:
+    """A matrix whose rows can be divided among 1, 2, 3, 4 or 6 ranks, and the group."""
+    yield random((12, 2), 600), GROUP
+
+
+def source_and_group() -> Iterator[tuple[Any, ...]]:
+    """A matrix, the source or target rank, and the group."""
+    yield random((3, 2), 610), 0, GROUP

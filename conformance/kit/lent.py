@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.tensors import dense, freed, share_memory
+from conformance.kit.tensors import freed, same_values, share_memory
 
 
 class Lent:
@@ -33,7 +33,7 @@ class Lent:
         results = {id(tensor) for tensor in tensors}
         for at, before in self.before.items():
             arg = self.tensors[at]
-            is_written = arg._version != self.versions[at] or freed(arg) or _differs(arg, before)
+            is_written = arg._version != self.versions[at] or not same_values(before, arg)
             if is_written and id(arg) not in results and at not in self.sample.of_modules:
                 self.changed.append(("argument", f"{self.sample.name(at)} is changed in place by forward"))
         self._note()
@@ -57,7 +57,7 @@ class Lent:
             if any(one._base is None and one is not arg and share_memory(one, arg) for one in tensors):
                 words = f"a result shares memory with {self.sample.name(at)}, and autograd does not know"
                 self.changed.append(("result", words))
-            if freed(arg) or _differs(arg, before):
+            if not same_values(before, arg):
                 self.changed.append(("values", f"{self.sample.name(at)} has other values after backward"))
             if _hooks(arg) > self.hooks[at]:
                 self.changed.append(("hook", f"{self.sample.name(at)} has one more hook than before"))
@@ -67,7 +67,7 @@ class Lent:
 
     def incoming(self, before: Mapping[int, torch.Tensor], after: Mapping[int, torch.Tensor]) -> None:
         """Record the incoming gradients that backward changed."""
-        changed = [at for at, one in after.items() if _differs(one, before[at])]
+        changed = [at for at, one in after.items() if not same_values(before[at], one)]
         words = [f"the gradient of output {at} has other values after backward" for at in changed]
         self.changed += [("gradient", each) for each in words]
 
@@ -76,8 +76,3 @@ def _hooks(value: Any) -> int:
     if not isinstance(value, torch.Tensor):
         return 0
     return sum(len(getattr(value, name, None) or ()) for name in ("_backward_hooks", "_post_accumulate_grad_hooks"))
-
-
-def _differs(now: torch.Tensor, before: torch.Tensor) -> bool:
-    one, other = dense(now.detach()), dense(before)
-    return one.shape != other.shape or not bool(((one == other) | (one.isnan() & other.isnan())).all())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -15,7 +15,6 @@ from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.gradients import Gradients
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.gradient_checks import gradients_of
-from conformance.kit.once import Once
 from conformance.kit.unwritten import UNWRITTEN, unwritten_in
 from conformance.kit.variations.axis import AS_GIVEN, MEANING, Variation
 from conformance.kit.variations.variants import draws, draws_by_any_seed, worst_error
@@ -29,6 +28,28 @@ _Result = TypeVar("_Result")
 CHANGING = "two equal calls give different gradients, so different calls cannot be compared"
 #: Why what follows from incoming gradients is not judged.
 WRITES_INTO_GRADIENTS = "it writes into the incoming gradients; see Function.backward.grads-untouched"
+
+
+class Once(Generic[_Result]):
+    """A property that is computed once for each object.
+
+    ``functools.cached_property`` of Python 3.11 has one lock for all objects. Simulated ranks are threads: one would
+    hold it in a collective that the others never enter, because they wait for the lock.
+    """
+
+    def __init__(self, find: Callable[[Any], _Result]) -> None:
+        """Store the function that computes it."""
+        self.find = find
+        self.__doc__ = find.__doc__
+
+    def __get__(self, owner: Any, kind: type) -> _Result:
+        """Compute it, or return the stored value."""
+        known = vars(owner)  # where Python looks first from now on
+        name = self.find.__name__
+        if name not in known:
+            known[name] = self.find(owner)
+        found: _Result = known[name]
+        return found
 
 
 @dataclass(frozen=True)

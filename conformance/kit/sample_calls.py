@@ -14,7 +14,7 @@ from conformance.kit.copies import in_layout_of, widened
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, differentiable
+from conformance.kit.tensors import dense, differentiable, freed
 from conformance.kit.world import World
 
 __all__ = ["active_samples", "differentiated", "every_sample", "in_double"]
@@ -128,6 +128,23 @@ def differentiate(sample: SampleCall) -> None:
     run = sample.run()
     if run.outputs:
         run.gradients([in_layout_of(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
+
+
+def copied(run: Run, world: World) -> list[torch.Tensor]:
+    """Return copies of the results and of all gradients, so that another call can be compared with this one.
+
+    Args:
+        run: the call.
+        world: makes the incoming gradients.
+    """
+    results, gradients = run.copies(run.cotangents(world))
+    return [*results, *gradients]
+
+
+def names(run: Run) -> Iterator[str]:
+    """Yield the name of each of them."""
+    yield from (f"output {index}" for index, tensor in enumerate(run.tensors) if not freed(tensor))
+    yield from (f"gradient of {run.sample.names[at]}" for at in run.leaves if run.outputs)
 
 
 def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -68,14 +67,7 @@ def results_and_gradients(
     # Drawn before new memory is filled: the suite's own tensors are none of the subject's.
     cotangents = sample.run().cotangents(world)
     with FillMode(number):
-        return _copied(sample, cotangents)
-
-
-def _copied(sample: SampleCall, cotangents: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    run = sample.run()
-    results = [tensor.detach().clone() for tensor in run.tensors]
-    gradients = run.filled(run.gradients(cotangents)) if run.outputs else []
-    return results, [gradient.detach().clone() for gradient in gradients]
+        return sample.run().copies(cotangents)
 
 
 def reads_unwritten(actual: torch.Tensor, right: torch.Tensor) -> bool:

@@ -50,7 +50,7 @@ def _collectives(path: Path) -> Iterator[SubjectRef]:
             types[node.name] = claim
             reference = f"{path.parent.name}.{path.stem}:{node.name}"
             samples = "source_and_group" if _has_source(node) else "tensor_and_group"
-            inputs = f"conformance.kit.collective_samples:{samples}"
+            inputs = f"conformance.kit.inputs:{samples}"
             yield SubjectRef(reference, "Collective", inputs, reference, types=claim, ranks=WORLDS)
 
 

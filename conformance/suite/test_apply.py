@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit import Deviation, SampleCall, Subject, World, clause, every_sample, expect
-from conformance.kit.parameters import parameter_mismatch
+from conformance.kit.recording import parameter_mismatch
 
 
 @clause("Function.apply.accepts")

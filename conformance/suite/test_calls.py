@@ -25,11 +25,11 @@ from conformance.kit import (
     seeds,
     share_memory,
 )
-from conformance.kit.comparable import copied, names
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.sample_calls import copied, names
 from conformance.kit.tensors import freed
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.choices import other_choices

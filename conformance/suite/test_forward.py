@@ -16,7 +16,7 @@ from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.memory import kept_alive
 from conformance.kit.process import isolation
-from conformance.kit.process.settings import unusual_settings
+from conformance.kit.process.restoration import unusual_settings
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
 

@@ -11,7 +11,7 @@ import torch
 from conformance.kit import Deviation, Probe, Subject, World, clause, every_sample, expect, need
 from conformance.kit.frames import told
 from conformance.kit.observation.looks import look_at, steps
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import witnessing
 from conformance.kit.variations.ways import under
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
-from conformance.kit.comparable import copied, names
+from conformance.kit.sample_calls import copied, names
 from conformance.kit.tensors import with_attributes
 from conformance.kit.variations.meaning import meant
 

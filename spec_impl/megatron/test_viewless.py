@@ -11,7 +11,7 @@ import torch
 
 from conformance.kit import Subject, World, cases, clause, expect, need
 from conformance.kit.observation.looks import function_classes
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import witnessing
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "view": lambda base: base.view(6, 4),

@@ -10,7 +10,7 @@ import torch.autograd.forward_ad as fwd
 
 from conformance.kit import NotApplicable, Subject, World, cases, clause, expect, need
 from conformance.kit.observation.looks import function_classes
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import witnessing
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.
 FACTORS = (1.0, 0.0, -1.0, 0.5, -2.5, 0.001, 1000.0, 3)

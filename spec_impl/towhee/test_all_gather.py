@@ -12,7 +12,7 @@ from conformance.kit.gathers.expected import INPUT_LAYOUTS, carries, rank_inputs
 from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.observation import collectives
 from conformance.kit.observation.looks import function_classes
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import witnessing
 from conformance.kit.tensors import address
 from spec_impl.towhee.spec import NOT_HANDED, Launch, gets_args, launch
 

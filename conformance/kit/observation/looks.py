@@ -17,8 +17,17 @@ from conformance.kit.deviations import NO_JVP, need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Backward, Jvp, ObservedCall, Step, Witness
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import (
+    EARLY,
+    LAST_COUNTS,
+    TOO_LATE,
+    Backward,
+    Jvp,
+    ObservedCall,
+    Step,
+    Witness,
+    witnessing,
+)
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
 from conformance.kit.variations.sizes import LONGER, resized

@@ -17,8 +17,7 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.modes import OperationMode, carry_out, written_to
 from conformance.kit.observation.collectives import NAMESPACES, EndedAtOnceMode
 from conformance.kit.observation.looks import WitnessedCall
-from conformance.kit.observation.witness import ObservedCall
-from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.observation.witness import ObservedCall, witnessing
 from conformance.kit.tensors import overlap
 from conformance.kit.world import World
 

@@ -1,18 +1,23 @@
 """Record what a Function does to its ctx: calls on ctx, arguments and results, by phase.
 
-Its methods stand in for those of a Function class while :func:`.witnessing.witnessing` lasts.
+Its methods stand in for those of Function classes while :func:`witnessing` lasts. PyTorch makes a class of contexts for
+each Function class; that class is watched as well. PyTorch itself is left alone, but for the metaclass of Functions,
+where a class that the block makes anew is met.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.function import FunctionMeta
 
-from conformance.kit.parameters import ParameterMismatch, parameter_mismatch
+from conformance.kit.recording import ParameterMismatch, parameter_mismatch
+from conformance.kit.stand_ins import replaced, standing_in
 from conformance.kit.tensors import many, same_values
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
@@ -206,3 +211,72 @@ def _copied(value: Any) -> torch.Tensor | None:
 def _changed(before: list[torch.Tensor | None], after: tuple[Any, ...]) -> tuple[int, ...]:
     pairs = enumerate(zip(before, after, strict=False))
     return tuple(place for place, (old, new) in pairs if old is not None and not same_values(old, new))
+
+
+@contextmanager
+def witnessing(*functions: type) -> Iterator[Witness]:
+    """Watch every call of these Function classes, and of classes that the same code makes anew inside the block.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return 2 * x
+    >>> with witnessing(Double) as witness:
+    ...     y = Double.apply(torch.ones(1))
+    >>> [(step.method, step.phase) for step in witness.calls[0].steps]
+    [('save_for_backward', 'forward')]
+    """
+    witness = Witness()
+    with ExitStack() as stack:
+        for function in functions:
+            _stand_in_for(function, witness, stack)
+        stack.enter_context(_witnessing_new(functions, witness, stack))
+        yield witness
+
+
+def _stand_in_for(function: Any, witness: Witness, stack: ExitStack) -> None:
+    for name, member in _stand_ins(function, witness):
+        stack.enter_context(replaced(function, name, staticmethod(member)))
+    stack.enter_context(replaced(function._backward_cls, "__setattr__", _setter(witness)))
+
+
+@contextmanager
+def _witnessing_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
+    """Watch classes as they are created: a callable may create its class anew at each call."""
+    known = {
+        (function.__module__, function.__qualname__) for function in functions if "<locals>" in function.__qualname__
+    }
+    original = FunctionMeta.__init__
+
+    def init(function: Any, *args: Any) -> None:
+        original(function, *args)
+        if (function.__module__, function.__qualname__) in known:
+            _stand_in_for(function, witness, stack)
+
+    with replaced(FunctionMeta, "__init__", init):
+        yield
+
+
+def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:
+    base = torch.autograd.Function
+    separate = function.setup_context is not base.setup_context
+    methods = {
+        "forward": witness.separate_forward if separate else witness.combined_forward,
+        "setup_context": witness.setup_context,
+        "backward": witness.backward,
+        "vjp": witness.backward,
+        "jvp": witness.jvp,
+    }
+    for name, method in methods.items():
+        original = getattr(function, name)
+        if original is not getattr(base, name):
+            yield name, standing_in(original, functools.partial(method, original))
+
+
+def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:
+    def setattribute(context: Any, name: str, value: Any) -> None:
+        witness.note(context, name, value)
+        object.__setattr__(context, name, value)
+
+    return setattribute

@@ -1,4 +1,7 @@
-"""Restore what a test or its subject changed in a process that goes on."""
+"""Restore what a test or its subject changed in a process that goes on, and change it on purpose.
+
+Under unusual settings it shows if a Function resets one of them to its usual value.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -178,3 +182,24 @@ def _read(name: str) -> Any:
         return PUT_BACK[name][0]()
     except OSError:  # the working directory is gone
         return _UNKNOWN
+
+
+@contextlib.contextmanager
+def unusual_settings() -> Iterator[None]:
+    """Run with unusual settings: another default dtype, several threads, anomaly mode, deterministic.
+
+    >>> with unusual_settings():
+    ...     torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads() == 1
+    (True, True, False)
+    >>> torch.is_anomaly_enabled()
+    False
+    """
+    with restored(), warnings.catch_warnings():
+        # On top of the filters, so that one that sweeps all warnings away is not the one that is there already.
+        warnings.simplefilter("ignore", BytesWarning)
+        torch.set_default_dtype(torch.float32 if torch.get_default_dtype() == torch.float64 else torch.float64)
+        torch.set_num_threads(5 if torch.get_num_threads() == 3 else 3)  # one is what others set it to
+        torch.set_anomaly_enabled(True, False)
+        # Not for warnings alone: whoever saves and restores the one flag would lose the other.
+        use_deterministic_algorithms(True)
+        yield

@@ -181,9 +181,8 @@ def draws(sample: SampleCall, world: World) -> bool:
     found = []
     for seed in (0, 1):
         run = sample.run(seed=seed)
-        # Copied before backward, which may give the memory of results back.
-        results = [tensor.detach().clone() for tensor in run.tensors]
-        found.append([*results, *run.filled(run.gradients(run.cotangents(world), seed=seed))])
+        results, gradients = run.copies(run.cotangents(world), seed)
+        found.append([*results, *gradients])
     one, other = found
     alike = len(one) == len(other) and all(
         a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
