@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -59,21 +59,11 @@ def expect_derivative(
         for at in tried:
             if gradients[at] is None and at not in sample.top:
                 continue  # autograd does not look into containers
-            moves = _directions(world, run, at, gradients[at])
+            one = _InputGradient(world, run, cotangents, at, gradients[at])
+            moves = one.directions()
             moves = moves[:1] if is_derived and not is_explained else moves
-            slopes = _slopes(world, run, cotangents, at, gradients[at], moves, is_derived)
-            wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
-            is_told = bool(wrong and is_explained)
-            is_small = point.values[at].numel() <= SHOWN_WHOLE and is_strided(point.values[at]) and world.size == 1
-            if wrong and is_told and is_small:
-                _same_gradient(world, run, cotangents, at, gradients[at], wrong)
-            expect.that(
-                wrong is None,
-                f"derivative of the loss along a random direction of {point.name(at)}",
-                wrong and f"{wrong.analytic:.9g} by backward",
-                wrong and f"{wrong.by_differences}, by differences of forward",
-                _told_by_slopes(world, run, cotangents, at, gradients[at], slopes) if is_told else "",
-            )
+            slopes = one.slopes(moves, is_derived)
+            one.expect_right(moves, slopes, is_explained)
             told[at] = told.get(at, False) or any(slope.verdict == "agrees" for slope in slopes)
             if any(slope.verdict == "unclear" for slope in slopes):
                 unclear.append(at)
@@ -96,73 +86,105 @@ def expect_derivative_of_parameters(sample: SampleCall, world: World) -> dict[in
     with grads_kept(own.leaves.values()):
         gradients = dict(zip(told, own.gradients(cotangents), strict=True))
     for at in (at for at, gradient in gradients.items() if gradient is not None):
-        eps, along = (
-            max(result_epsilon(world, run), epsilon([run.values[at]])),
-            directions(world, run.values[at].detach()),
-        )
-        slopes = [slope_along(world, own, cotangents, at, gradients[at], each, eps) for each in along]
-        wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
-        expect.that(
-            wrong is None,
-            f"derivative of the loss along a random direction of {sample.name(at)}, which belongs to a module",
-            wrong and f"{wrong.analytic:.9g} by backward",
-            wrong and f"{wrong.by_differences}, by differences of forward",
-        )
+        eps = max(result_epsilon(world, run), epsilon([run.values[at]]))
+        one = _InputGradient(world, own, cotangents, at, gradients[at])
+        slopes = [one.slope(each, eps) for each in directions(world, run.values[at].detach())]
+        for slope in slopes:
+            expect_slope(slope, f"a random direction of {sample.name(at)}, which belongs to a module")
         told[at] = any(slope.verdict == "agrees" for slope in slopes)
     return told
 
 
-def _slopes(
-    world: World,
-    run: Run,
-    cotangents: list[torch.Tensor],
-    at: int,
-    gradient: torch.Tensor | None,
-    moves: list[torch.Tensor],
-    is_derived: bool,
-) -> list[SlopeJudgement]:
-    """Compare the gradient of one input with differences of forward, along each of some directions.
-
-    A deviation at a derived sample is measured again with the long steps that internal single precision needs. They
-    overrule it if they agree and their noise is well below it.
-    """
-    eps = result_epsilon(world, run)
-
-    def along(direction: torch.Tensor) -> SlopeJudgement:
-        found = slope_along(world, run, cotangents, at, gradient, direction, eps)
-        if is_derived and found.verdict == "differs":
-            again = slope_along(world, run, cotangents, at, gradient, direction, max(eps, SINGLE))
-            is_clear = again.verdict == "agrees" and CLEAR * again.noise < found.deviation
-            return again if is_clear else found
-        return found
-
-    return [along(direction) for direction in moves]
+def expect_slope(slope: SlopeJudgement, direction: str, likely: str = "") -> None:
+    """Assert that differences of forward do not contradict the slope that backward claims along a direction."""
+    expect.that(
+        slope.verdict != "differs",
+        f"derivative of the loss along {direction}",
+        f"{slope.analytic:.9g} by backward",
+        f"{slope.by_differences}, by differences of forward",
+        likely,
+    )
 
 
-def _directions(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> list[torch.Tensor]:
-    value = run.sample.values[at].detach()
-    return [kept_symmetric(run, at, direction, gradient) for direction in directions(world, value)]
+@dataclass(frozen=True)
+class _InputGradient:
+    """The gradient that backward returned for one input of a call, to be compared with differences of forward."""
 
+    world: World
+    run: Run
+    cotangents: list[torch.Tensor]
+    at: int
+    gradient: torch.Tensor | None
 
-def _told_by_slopes(
-    world: World,
-    run: Run,
-    cotangents: list[torch.Tensor],
-    at: int,
-    gradient: torch.Tensor | None,
-    slopes: list[SlopeJudgement],
-) -> str:
-    """Name the mistake that all directions share, such as a factor; a single direction shows none."""
-    pairs = zip(_directions(world, run, at, gradient), slopes, strict=True)
-    wrong = [(direction, slope) for direction, slope in pairs if slope.verdict == "differs"]
-    is_alone = gradient is not None and world.size == 1
-    if not is_alone or len(wrong) < 2 or any(slope.verdict == "agrees" for slope in slopes):
-        return ""
-    actual, expected = (_row(getattr(slope, name) for _, slope in wrong) for name in ("analytic", "numeric"))
-    mistaken = mistaken_cotangents(run, cotangents)
-    rows = [slopes_along(run, list(mistaken.values()), at, direction) for direction, _ in wrong]
-    others = dict(zip(mistaken, map(_row, zip(*rows, strict=True)), strict=True))
-    return likely_cause(actual, expected, others, by_outputs(run, others, expected))
+    @property
+    def value(self) -> torch.Tensor:
+        return self.run.sample.values[self.at].detach()
+
+    def directions(self) -> list[torch.Tensor]:
+        moves = directions(self.world, self.value)
+        return [kept_symmetric(self.run, self.at, direction, self.gradient) for direction in moves]
+
+    def slope(self, direction: torch.Tensor, eps: float) -> SlopeJudgement:
+        return slope_along(self.world, self.run, self.cotangents, self.at, self.gradient, direction, eps)
+
+    def slopes(self, moves: list[torch.Tensor], is_derived: bool) -> list[SlopeJudgement]:
+        """Compare with differences along each of some directions.
+
+        A deviation at a derived sample is measured again with the long steps that internal single precision needs. They
+        overrule it if they agree and their noise is well below it.
+        """
+        eps = result_epsilon(self.world, self.run)
+
+        def along(direction: torch.Tensor) -> SlopeJudgement:
+            found = self.slope(direction, eps)
+            if is_derived and found.verdict == "differs":
+                again = self.slope(direction, max(eps, SINGLE))
+                is_clear = again.verdict == "agrees" and CLEAR * again.noise < found.deviation
+                return again if is_clear else found
+            return found
+
+        return [along(direction) for direction in moves]
+
+    def expect_right(self, moves: list[torch.Tensor], slopes: list[SlopeJudgement], is_explained: bool) -> None:
+        """Assert that no slope differs; show a small gradient in full, if the cause of a wrong one is looked for."""
+        wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
+        if wrong is None:
+            return
+        is_small = self.value.numel() <= SHOWN_WHOLE and is_strided(self.value) and self.world.size == 1
+        if is_explained and is_small:
+            self._expect_same(wrong)
+        likely = self._cause(moves, slopes) if is_explained else ""
+        expect_slope(wrong, f"a random direction of {self.run.sample.name(self.at)}", likely)
+
+    def _cause(self, moves: list[torch.Tensor], slopes: list[SlopeJudgement]) -> str:
+        """Name the mistake that all directions share, such as a factor; a single direction shows none."""
+        wrong = [pair for pair in zip(moves, slopes, strict=True) if pair[1].verdict == "differs"]
+        is_alone = self.gradient is not None and self.world.size == 1
+        if not is_alone or len(wrong) < 2 or any(slope.verdict == "agrees" for slope in slopes):
+            return ""
+        actual, expected = (_row(getattr(slope, name) for _, slope in wrong) for name in ("analytic", "numeric"))
+        mistaken = mistaken_cotangents(self.run, self.cotangents)
+        rows = [slopes_along(self.run, list(mistaken.values()), self.at, direction) for direction, _ in wrong]
+        others = dict(zip(mistaken, map(_row, zip(*rows, strict=True)), strict=True))
+        return likely_cause(actual, expected, others, by_outputs(self.run, others, expected))
+
+    def _expect_same(self, slope: SlopeJudgement) -> None:
+        """Show both gradients in full, if they differ visibly and forward accepts a change of each single element."""
+        run, cotangents, at, gradient = self.run, self.cotangents, self.at, self.gradient
+        expected = self.world.try_call(by_differences, run, cotangents, at)
+        if expected is None:
+            return
+        what = f"gradient of {run.sample.name(at)}"
+        if gradient is None:
+            raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
+        actual, right = expect.shown_apart(gradient, expected)
+        raise Deviation(
+            f"{what}{expect.beyond_start(gradient, expected)}",
+            actual,
+            f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
+            f"that of the actual gradient {slope.analytic:.9g}",
+            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or "",
+        )
 
 
 def _row(numbers: Iterable[float]) -> torch.Tensor:
@@ -186,31 +208,6 @@ def result_epsilon(world: World, run: Run) -> float:
 
 def _in_single(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex64 if tensor.dtype.is_complex else torch.float32).to(tensor.dtype)
-
-
-def _same_gradient(
-    world: World,
-    run: Run,
-    cotangents: list[torch.Tensor],
-    at: int,
-    gradient: torch.Tensor | None,
-    slope: SlopeJudgement,
-) -> None:
-    """Show both gradients in full, if they differ visibly and forward accepts a change of each single element."""
-    expected = world.try_call(by_differences, run, cotangents, at)
-    if expected is None:
-        return
-    what = f"gradient of {run.sample.name(at)}"
-    if gradient is None:
-        raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
-    actual, right = expect.shown_apart(gradient, expected)
-    raise Deviation(
-        f"{what}{expect.beyond_start(gradient, expected)}",
-        actual,
-        f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
-        f"that of the actual gradient {slope.analytic:.9g}",
-        world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or "",
-    )
 
 
 def _forgotten(sample: SampleCall) -> str:
