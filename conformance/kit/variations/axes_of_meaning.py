@@ -35,7 +35,7 @@ from conformance.kit.variations.sizes import (
     stretched,
 )
 from conformance.kit.variations.variants import lengthened
-from conformance.kit.variations.words import numbers_named
+from conformance.kit.variations.words import mentioned_by
 from conformance.kit.world import World
 
 #: More than the blocks of kernels have, and than a byte counts.
@@ -103,7 +103,9 @@ def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tup
 def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
     """List new sizes: two more, many, and just beyond a number in the source, such as a block. Odd sizes stay odd."""
     rows = [n + old % 2 for n in (BEYOND_BLOCKS if any(dim == 0 for _, dim in group) else BEYOND_BLOCKS[:1])]
-    limits = [n + 1 + (n + 1 - old) % 2 for n in numbers_named(sample.subject.target) if old < n <= LARGEST_BLOCK]
+    limits = [
+        n + 1 + (n + 1 - old) % 2 for n in mentioned_by(sample.subject.target).numbers if old < n <= LARGEST_BLOCK
+    ]
     return list(dict.fromkeys([old + 2, *rows, *limits[:2]]))
 
 

@@ -20,7 +20,7 @@ from conformance.kit.calls import Run, SampleCall
 from conformance.kit.numerics.nearby import random_direction, rms_size
 from conformance.kit.tensors import dense, is_strided, same_values, to_double
 from conformance.kit.variations.variants import draws
-from conformance.kit.variations.words import members_named, words_compared
+from conformance.kit.variations.words import mentioned_by
 from conformance.kit.world import World
 
 NONE = "no sample has a flag, a word that its source compares with, or a member of an enumeration"
@@ -145,10 +145,10 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
         return [] if claims else [not value]
     if isinstance(value, Enum):
         others = [other for other in type(value) if other is not value]
-        names = members_named(sample.subject.target)
+        names = mentioned_by(sample.subject.target).members
         return ([other for other in others if other.name in names] or others)[:IN_PLACE_OF_ONE]
     if isinstance(value, str):
-        groups, called = words_compared(sample.subject.target), _name(sample, at)
+        groups, called = mentioned_by(sample.subject.target).words, _name(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
     return []

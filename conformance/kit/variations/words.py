@@ -1,4 +1,4 @@
-"""List the strings that a source compares with, such as the names of reductions."""
+"""List what a source mentions: strings that it compares with, such as names of reductions, enum members, numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -18,45 +19,43 @@ READ = 20
 BLOCK = 8
 
 
-def words_compared(target: object) -> list[tuple[str, tuple[str, ...]]]:
-    """List the strings that a class or function compares with, each group with the name of what is compared.
+@dataclass(frozen=True)
+class Mentions:
+    """What the source of a class or function mentions; nothing, if there is no source."""
 
-    Keys of a dict count as a group without a name.
+    #: The strings that it compares with, each group with the name of what is compared; keys of a dict have no name.
+    words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: The names of attributes, enum members among them.
+    members: frozenset[str] = frozenset()
+    #: The integers from 8 on, such as the size of a block.
+    numbers: tuple[int, ...] = ()
 
-    >>> words_compared(print)
-    []
-    """
-    return _words(target) if isinstance(target, type | FunctionType) else []
 
+def mentioned_by(target: object) -> Mentions:
+    """Read the source of a class or function, and list what it mentions.
 
-def members_named(target: object) -> frozenset[str]:
-    """List the names of attributes in the source of a class or function, enum members among them.
-
-    >>> "id" in members_named(_called)
+    >>> mentioned_by(print)
+    Mentions(words=(), members=frozenset(), numbers=())
+    >>> "id" in mentioned_by(_called).members
     True
     """
-    return _attributes(target) if isinstance(target, type | FunctionType) else frozenset()
-
-
-def numbers_named(target: object) -> tuple[int, ...]:
-    """List the integers from 8 on in the source of a class or function, such as the size of a block.
-
-    >>> numbers_named(print)
-    ()
-    """
-    return _numbers(target) if isinstance(target, type | FunctionType) else ()
+    return _read(target) if isinstance(target, type | FunctionType) else Mentions()
 
 
 @lru_cache(maxsize=64)
-def _numbers(target: type | FunctionType) -> tuple[int, ...]:
-    constants = [node.value for node in _nodes(target) if isinstance(node, ast.Constant)]
-    return tuple(dict.fromkeys(value for value in constants if type(value) is int and value >= BLOCK))
+def _read(target: type | FunctionType) -> Mentions:
+    nodes = list(_nodes(target))
+    numbers = [node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int]
+    return Mentions(
+        _words(nodes),
+        frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute)),
+        tuple(dict.fromkeys(number for number in numbers if number >= BLOCK)),
+    )
 
 
-@lru_cache(maxsize=64)
-def _words(target: type | FunctionType) -> list[tuple[str, tuple[str, ...]]]:
+def _words(nodes: list[ast.AST]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     named: dict[str, list[str]] = defaultdict(list)
-    unnamed, nodes = [], list(_nodes(target))
+    unnamed = []
     for node in nodes:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -70,7 +69,7 @@ def _words(target: type | FunctionType) -> list[tuple[str, tuple[str, ...]]]:
             unnamed.append(("", tuple(word for key in node.keys for word in _constants(key))))
     for kept, name in [pair for node in nodes if isinstance(node, ast.Assign) for pair in _kept(node)]:
         named[name] += named[kept] if kept != name else []
-    return [*((name, tuple(words)) for name, words in named.items() if words), *unnamed]
+    return (*((name, tuple(words)) for name, words in named.items() if words), *unnamed)
 
 
 def _kept(node: ast.Assign) -> Iterator[tuple[str, str]]:
@@ -80,11 +79,6 @@ def _kept(node: ast.Assign) -> Iterator[tuple[str, str]]:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             pairs = list(zip(target.elts, node.value.elts, strict=False))
         yield from ((_called(one), other.id) for one, other in pairs if isinstance(other, ast.Name) and _called(one))
-
-
-@lru_cache(maxsize=64)
-def _attributes(target: type | FunctionType) -> frozenset[str]:
-    return frozenset(node.attr for node in _nodes(target) if isinstance(node, ast.Attribute))
 
 
 def _called(node: ast.expr) -> str:
