@@ -12,7 +12,7 @@ import torch
 from torch.autograd import Function, forward_ad
 
 from conformance.core.versions import matches_version
-from conformance.kit.functions import leaf, tensor
+from conformance.kit.functions import build, leaf, tensor
 from conformance.kit.observation.compiled import BACKEND, compiling
 from conformance.kit.world import World
 
@@ -33,48 +33,23 @@ class Known(NamedTuple):
     issue: str
 
 
-class _Double(Function):
-    """Doubles, and claims a factor of 100."""
-
-    @staticmethod
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        return 2 * x
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        return 100 * grad
+def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs)
 
 
-class _DoubleWithRules(_Double):
-    """Do the same with a jvp, and a vmap that claims a factor of 7."""
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
-        return 100 * tangent
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
-        return 7 * x, in_dims[0]
-
-
-class _Cube(Function):
-    @staticmethod
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        return x * x * x
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        gradient: torch.Tensor = 3 * x * x * grad
-        return gradient
+#: Doubles, and claims a factor of 100.
+_Double = build("separate", lambda x: 2 * x, backward=lambda ctx, grad: 100 * grad)
+#: Does the same with a jvp, and a vmap that claims a factor of 7.
+_DoubleWithRules = build(
+    "separate",
+    lambda x: 2 * x,
+    backward=lambda ctx, grad: 100 * grad,
+    jvp=lambda ctx, tangent: 100 * tangent,
+    vmap=lambda info, in_dims, x: (7 * x, in_dims[0]),
+)
+_Cube = build(
+    "separate", lambda x: x * x * x, _save_inputs, backward=lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad
+)
 
 
 class _Product(Function):
