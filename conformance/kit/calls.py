@@ -14,7 +14,7 @@ from conformance.kit.backward import has_backward
 from conformance.kit.copies import argument_copy, given_copy, in_layout_of
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, differentiable, freed, with_attributes
+from conformance.kit.tensors import dense, differentiable, freed, tensor_leaves, with_attributes
 from conformance.kit.world import World
 
 __all__ = ["Run", "SampleCall"]
@@ -132,7 +132,7 @@ class Run:
         """Call the subject of ``sample`` with ``args``, which were copied from ``leaves``."""
         values = tuple(pytree.tree_leaves(args))
         result = sample.subject(*args)
-        tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        tensors = tuple(tensor_leaves(result))
         asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and differentiable(tensor)]
         places = tuple(asked) if has_backward(sample.subject) else ()
         return cls(sample, args, values, leaves, result, tensors, places)

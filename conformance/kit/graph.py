@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import torch
-from torch.utils import _pytree as pytree
+from conformance.kit.tensors import tensor_leaves
 
 #: How the modules of classes begin that no user wrote: what PyTorch generates, and what a test puts before a call.
 _NOT_OF_USERS = ("torch._", "conformance.")
@@ -17,8 +16,7 @@ def contexts_behind(result: Any) -> list[Any]:
 
     The graph node of a Function is the ctx that its methods receive.
     """
-    tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    nodes = deque(tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None)
+    nodes = deque(tensor.grad_fn for tensor in tensor_leaves(result) if tensor.grad_fn is not None)
     seen: set[Any] = set()
     found = []
     while nodes:

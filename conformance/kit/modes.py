@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.kit.tensors import differentiable, is_strided
+from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 
 #: Dispatch keys that PyTorch resolves lazily. Below a mode it leaves these out, and a kernel that conjugates
 #: inside, such as that of ``torch.linalg.pinv``, computes something else.
@@ -25,7 +25,22 @@ def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
 
 
 class OperationMode(TorchDispatchMode):
-    """Base class of the suite's modes: it runs around operations, and does not affect the compiler."""
+    """Base class of the suite's modes: it looks at operations, and does not affect the compiler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The names of the operations that it looked for.
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation, and look at it."""
+        result = carry_out(function, args, kwargs)
+        self.look(function, (args, kwargs or {}), result)
+        return result
+
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Look at an operation that has run, at its arguments and keyword arguments, and at its result."""
+        raise NotImplementedError
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -36,14 +51,12 @@ class OperationMode(TorchDispatchMode):
 class AllocationMode(OperationMode):
     """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and record what it allocates."""
-        result = carry_out(function, args, kwargs)
-        given = {storage for _, storage in _stored((args, kwargs))}
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Record what the operation allocates."""
+        before = {storage for _, storage in _stored(given)}
         for tensor, storage in _stored(result):
-            if storage not in given:
+            if storage not in before:
                 self.allocated(tensor, str(function))
-        return result
 
     def allocated(self, tensor: torch.Tensor, origin: str) -> None:
         """Record a tensor and the name of the operation that made it."""
@@ -53,32 +66,21 @@ class AllocationMode(OperationMode):
 class UndefinedMode(OperationMode):
     """Records the operations that make a number of an empty tensor: its mean is NaN, its logsumexp infinite."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.undefined: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and look at its result."""
-        result = carry_out(function, args, kwargs)
-        of_nothing = any(leaf.numel() == 0 for leaf in _floating((args, kwargs)))
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Record the operation if a number of its result is none, or infinite and of nothing."""
+        of_nothing = any(leaf.numel() == 0 for leaf in _floating(given))
         for made in map(torch.Tensor.detach, _floating(result)):
             if bool(made.isnan().any()) or (of_nothing and bool(made.isinf().any())):
-                self.undefined.append(str(function))
-        return result
+                self.found.append(str(function))
 
 
 class DrawingMode(OperationMode):
     """Records the operations that draw random numbers, from any generator."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.drew: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation, and record it if it draws."""
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Record the operation if it draws."""
         if torch.Tag.nondeterministic_seeded in function.tags:
-            self.drew.append(str(function))
-        return carry_out(function, args, kwargs)
+            self.found.append(str(function))
 
 
 def written_to(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -91,15 +93,14 @@ def written_to(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     declared = operation._schema.arguments
     given = [*zip(declared, args, strict=False), *((one, kwargs[one.name]) for one in declared if one.name in kwargs)]
     written = [value for one, value in given if one.alias_info is not None and one.alias_info.is_write]
-    return [leaf for leaf in pytree.tree_leaves(written) if isinstance(leaf, torch.Tensor)]
+    return tensor_leaves(written)
 
 
 def _floating(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and differentiable(leaf)]
+    return list(filter(differentiable, pytree.tree_leaves(tree)))
 
 
 def _stored(tree: Any) -> Iterator[tuple[torch.Tensor, int]]:
     """Return the tensors in a tree that have a storage, and an identifier of each storage."""
-    for leaf in pytree.tree_leaves(tree):
-        if isinstance(leaf, torch.Tensor) and is_strided(leaf):
-            yield leaf, leaf.untyped_storage()._cdata
+    for leaf in filter(is_strided, tensor_leaves(tree)):
+        yield leaf, leaf.untyped_storage()._cdata

@@ -8,12 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.core.prose import with_article
 from conformance.kit.answers import processor_time
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.samples import Sample
+from conformance.kit.tensors import tensor_leaves
 
 #: Of so many samples, for so many seconds of processor time: words are worth no more. What was not tried is not named.
 MOST_TRIED, LONGEST_TRIED = 8, 2.0
@@ -98,7 +98,7 @@ def _apart(wrong: Sequence[tuple[Any, ...]], right: Sequence[tuple[Any, ...]]) -
 
 
 def _size(args: tuple[Any, ...]) -> int:
-    return sum(leaf.numel() for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))
+    return sum(tensor.numel() for tensor in tensor_leaves(args))
 
 
 def _features(args: tuple[Any, ...]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from conformance.kit import answers
 from conformance.kit.deviations import Skipped
 from conformance.kit.frames import told
 from conformance.kit.seeds import default_in_place_of, seeded
-from conformance.kit.tensors import with_attributes
+from conformance.kit.tensors import tensor_leaves, with_attributes
 
 #: The most samples that a subject may have: inputs may never end.
 MOST_SAMPLES = 1000
@@ -75,7 +75,7 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
         if not isinstance(item, tuple):
             kind = f"{with_article(item)}, not a tuple of arguments"
             raise UsageError(f"the inputs of {label} yield {kind}; {_right_form(item, several, callable(inputs))}")
-        if any(isinstance(leaf, torch.Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(item)):
+        if any(tensor.is_meta for tensor in tensor_leaves(item)):
             raise UsageError(f"the inputs of {label} yield a tensor on the meta device; give one that has values")
     return prepared([(f"sample {index}", item) for index, item in enumerate(given)], device)
 
@@ -108,8 +108,7 @@ def expect_matching(samples: list[Sample], world: Any) -> None:
     """
     if world.size == 1 or world.known.get(MATCHING):
         return
-    leaves = [pytree.tree_leaves(sample.args) for sample in samples]
-    mine = [[leaf.requires_grad for leaf in own if isinstance(leaf, torch.Tensor)] for own in leaves]
+    mine = [[tensor.requires_grad for tensor in tensor_leaves(sample.args)] for sample in samples]
     everyones = world.exchange(mine)
     if any(theirs != everyones[0] for theirs in everyones):
         raise Skipped(UNLIKE)

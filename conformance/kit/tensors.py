@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from zlib import crc32
 
 import torch
+from torch.utils import _pytree as pytree
 
 __all__ = ["differentiable", "is_strided", "many", "same_values", "share_memory"]
 
@@ -223,6 +224,15 @@ def with_attributes(copy: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
     if type(original) in {torch.Tensor, torch.nn.Parameter}:
         copy.__dict__.update(vars(original))
     return copy
+
+
+def tensor_leaves(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors in a nested container, in order.
+
+    >>> tensor_leaves({"sum": (torch.tensor(1.0), 2), "rest": [torch.tensor(3.0)]})
+    [tensor(1.), tensor(3.)]
+    """
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def many(returned: Any) -> tuple[Any, ...]:

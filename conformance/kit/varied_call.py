@@ -16,7 +16,7 @@ from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import told
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.lent import Lent
-from conformance.kit.tensors import dense, differentiable, freed
+from conformance.kit.tensors import dense, differentiable, freed, tensor_leaves
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.layouts import in_other_layout
@@ -84,7 +84,7 @@ class VariedCall:
             raise
         except Exception as error:
             raise Refused(f"{self.sample.label}, {self.variation}: {told(error)}") from error
-        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        tensors = tensor_leaves(result)
         need(not any(map(freed, tensors)), "a result has lost its memory")
         results = tuple(tensor.detach().clone() for tensor in tensors)
         lent.after_forward(given, tensors)

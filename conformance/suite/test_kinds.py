@@ -99,8 +99,8 @@ def _on_meta_or_why_not(sample: SampleCall) -> tuple[list[torch.Tensor], str]:
             results = _on_meta(sample)
     except Exception as error:  # NumPy, a kernel of its own, a look at the values
         return [], f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    if mode.mixed:
-        return [], f"{mode.mixed[0]} of PyTorch returns a tensor elsewhere, for a tensor that is not an argument"
+    if mode.found:
+        return [], f"{mode.found[0]} of PyTorch returns a tensor elsewhere, for a tensor that is not an argument"
     return results, ""
 
 
@@ -118,7 +118,7 @@ def _is_torch_at_odds(sample: SampleCall) -> bool:
     """Whether PyTorch itself lays the result of one of the operations out otherwise on the meta device."""
     with MetaLayoutMode() as mode:
         sample.run()
-    return bool(mode.at_odds)
+    return bool(mode.found)
 
 
 def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -116,7 +116,7 @@ def _is_misread(point: SampleCall, arrange: Arrange, look: ReadTensors, world: W
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
         world.try_call(lambda: look(in_layout(point, arrange)))
-    return any(world.exchange(bool(mode.misread)))
+    return any(world.exchange(bool(mode.found)))
 
 
 def _roughness(point: SampleCall, look: ReadTensors, expected: list[torch.Tensor], world: World) -> float:
@@ -164,7 +164,7 @@ def test_gradient_of_nothing(probe: Probe) -> None:
     empty = without_rows(sample, world)
     with UndefinedMode() as mode:
         run = probe.unless_refused(refused, lambda: empty.run() if empty else None)
-    need(not any(world.exchange(bool(mode.undefined))), refused)
+    need(not any(world.exchange(bool(mode.found))), refused)
     need(all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))), refused)
     cotangents = run.cotangents(world)
     gradients = probe.unless_refused(refused, lambda: run.filled(run.gradients(cotangents)))

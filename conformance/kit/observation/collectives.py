@@ -77,14 +77,12 @@ def unseen_change(action: Callable[[], object]) -> str:
 class EndedAtOnceMode(OperationMode):
     """Waits for every collective before the call that starts it returns: one under way fills its tensors later."""
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
-        """Run an operation, and wait for the work that it started."""
-        result = carry_out(operator, args, options)
-        if operator.namespace == "c10d":
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Wait for the work that an operation started."""
+        if function.namespace == "c10d":
             for started in result if isinstance(result, tuple | list) else (result,):
                 if isinstance(started, torch.ScriptObject) and hasattr(started, "wait"):
                     started.wait()
-        return result
 
 
 class _Counting(OperationMode):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.kit.deviations import need
 from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.stand_ins import standing_in
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import tensor_leaves
 
 #: Operations that give a tensor's own values again.
 KEEPING = {"aten::alias", "aten::clone", "aten::detach", "aten::lift_fresh", "aten::_to_copy", "aten::copy_"}
@@ -61,16 +61,12 @@ class _Noting(OperationMode):
         self.operations = operations
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, given = str(function.name()).partition(".")[0], _tensors((args, kwargs))
+        name, given = str(function.name()).partition(".")[0], tuple(tensor_leaves((args, kwargs)))
         # What torch.tensor() has just made is handed in here, and out again.
         wanted = () if name == "aten::lift_fresh" else tuple(tensor for tensor in given if tensor.requires_grad)
         result = carry_out(function, args, kwargs)
-        self.operations.append(Operation(name, bool(function.is_view), given, wanted, _tensors(result)))
+        self.operations.append(Operation(name, bool(function.is_view), given, wanted, tuple(tensor_leaves(result))))
         return result
-
-
-def _tensors(tree: Any) -> tuple[torch.Tensor, ...]:
-    return tuple(leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
 def operations_of(subject: Subject, member: str) -> tuple[Subject, list[MethodCall]]:

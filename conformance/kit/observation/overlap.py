@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch.utils import _pytree as pytree
 
 from conformance.core.disagreement import METHODS
 from conformance.kit.calls import SampleCall
@@ -18,7 +17,7 @@ from conformance.kit.modes import OperationMode, carry_out, written_to
 from conformance.kit.observation.collectives import NAMESPACES, EndedAtOnceMode
 from conformance.kit.observation.looks import WitnessedCall
 from conformance.kit.observation.witness import ObservedCall, witnessing
-from conformance.kit.tensors import overlap
+from conformance.kit.tensors import overlap, tensor_leaves
 from conformance.kit.world import World
 
 
@@ -57,8 +56,7 @@ def changed_under_way() -> Iterator[list[str]]:
         def started(*args: Any, **options: Any) -> Any:
             work = function(*args, **options)
             if isinstance(work, dist.Work):
-                given = [leaf for leaf in pytree.tree_leaves((args, options)) if isinstance(leaf, torch.Tensor)]
-                running[id(work)] = (work, name.strip("_"), given)
+                running[id(work)] = (work, name.strip("_"), tensor_leaves((args, options)))
             return work
 
         return started
@@ -76,7 +74,7 @@ class _Writes(OperationMode):
 
     def __init__(self, running: Mapping[int, tuple[Any, str, list[torch.Tensor]]]) -> None:
         super().__init__()
-        self.running, self.found = running, list[str]()
+        self.running = running
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         """Run an operation, and look at what it writes to, unless it is a collective."""

@@ -28,11 +28,11 @@ from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.sizes import (
     NEW_SIZES,
     UNEQUAL,
+    Place,
     are_tied,
     is_plain,
-    of_equal_norm,
+    sized,
     sized_otherwise,
-    stretched,
 )
 from conformance.kit.variations.variants import lengthened
 from conformance.kit.variations.words import mentioned_by
@@ -48,7 +48,6 @@ LARGEST_BLOCK = 1100
 DOUBLINGS = 6
 #: What stands in for a whole number that is often a dimension or a power.
 NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
-Place = tuple[int, int]
 
 
 def size(sample: SampleCall, world: World) -> Iterator[Pick]:
@@ -116,15 +115,7 @@ def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> Sample
         shapes[at][dim] = new
     if sum(map(math.prod, shapes.values())) > MOST_RESIZED:
         return None
-    values = {at: sample.values[at].detach() for at, _ in group}
-    made = dict(values)
-    for at, dim in group:
-        made[at] = stretched(made[at], dim, new)
-    found = {at: of_equal_norm(one, values[at]).contiguous() for at, one in made.items()}
-    symmetric = {
-        at: (one + one.mH) / 2 for at, one in found.items() if one.dim() > 1 and one.shape[-1] == one.shape[-2]
-    }
-    return meant(sample, {at: [one, symmetric.get(at, one)] for at, one in found.items()})
+    return meant(sample, sized({at: sample.values[at].detach() for at, _ in group}, group, new))
 
 
 def number(sample: SampleCall, world: World) -> Iterator[Pick]:

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, many
+from conformance.kit.tensors import differentiable, many, tensor_leaves
 
 NO_DIRTY = "PyTorch's generated rule loses the tensors of ctx.mark_dirty, and then raises for every batch"
 LOSSES = (
@@ -106,8 +106,7 @@ def with_mapped_outputs(subject: Subject) -> Subject:
 
     def forward(*inputs: Any) -> Any:
         found = function.forward(*inputs)
-        given = [value for value in pytree.tree_leaves(inputs) if isinstance(value, torch.Tensor)]
-        zero = sum(torch.zeros_like(value, dtype=torch.int64).sum() for value in given)
+        zero = sum(torch.zeros_like(value, dtype=torch.int64).sum() for value in tensor_leaves(inputs))
         return pytree.tree_map_only(torch.Tensor, lambda value: (value + zero).to(value.dtype), found)
 
     return subject.overriding(forward=forward)

@@ -11,7 +11,14 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.modes import OperationMode, carry_out
-from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, same_values, shares_elements
+from conformance.kit.tensors import (
+    differentiable,
+    is_arrangeable,
+    is_strided,
+    same_values,
+    shares_elements,
+    tensor_leaves,
+)
 
 Arrange = Callable[[torch.Tensor], torch.Tensor]
 #: What fills memory between elements, where a Function that ignores strides would find it.
@@ -148,19 +155,12 @@ class MisreadMode(OperationMode):
     PyTorch 2.13's median along a dimension is one, on the CPU: a Function that calls it is not at fault.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.misread: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation, and again with contiguous copies."""
-        given = args, kwargs or {}
-        result = carry_out(function, *given)
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Call an operation again with contiguous copies."""
         if _is_of_values_alone(function) and any(map(_is_expanded, pytree.tree_leaves(given))):
             plain = pytree.tree_map(lambda x: x.contiguous() if _is_expanded(x) else x, given)
             if not _alike(result, carry_out(function, *plain)):
-                self.misread.append(str(function))
-        return result
+                self.found.append(str(function))
 
 
 class MetaLayoutMode(OperationMode):
@@ -169,20 +169,16 @@ class MetaLayoutMode(OperationMode):
     PyTorch 2.13 returns eigenvectors in column order on the CPU, and in row order on the meta device.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.at_odds: list[str] = []
-
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation, and before that on the meta device."""
         there = self._strides_there(function, args, kwargs or {})
         result = carry_out(function, args, kwargs)
         if there is not None and there != _strides_of(result):
-            self.at_odds.append(str(function))
+            self.found.append(str(function))
         return result
 
     def _strides_there(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...] | None] | None:
-        if function.namespace != "aten" or not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(args)):
+        if function.namespace != "aten" or not tensor_leaves(args):
             return None
         try:
             return _strides_of(carry_out(function, *pytree.tree_map(_without_memory, (args, kwargs))))
@@ -199,20 +195,15 @@ class MixingMode(OperationMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mixed: list[str] = []
         self._made: dict[int, torch.Tensor] = {}  # by identity; kept, so that no other object gets that of one
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation, and record which tensors were made during the call."""
-        result = carry_out(function, args, kwargs)
-        given, returned = (
-            [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)] for tree in (args, result)
-        )
-        if all(tensor.is_meta or id(tensor) in self._made for tensor in given):
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Record which tensors were made during the call, and the operation if it mixes others with meta tensors."""
+        taken, returned = tensor_leaves(given[0]), tensor_leaves(result)
+        if all(tensor.is_meta or id(tensor) in self._made for tensor in taken):
             self._made |= {id(tensor): tensor for tensor in returned}
-        elif any(tensor.is_meta for tensor in given) and not all(tensor.is_meta for tensor in returned):
-            self.mixed.append(str(function))
-        return result
+        elif any(tensor.is_meta for tensor in taken) and not all(tensor.is_meta for tensor in returned):
+            self.found.append(str(function))
 
 
 def _without_memory(value: Any) -> Any:
@@ -222,7 +213,7 @@ def _without_memory(value: Any) -> Any:
 
 
 def _strides_of(tree: Any) -> list[tuple[int, ...] | None]:
-    return [telling_strides(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+    return [telling_strides(tensor) for tensor in tensor_leaves(tree)]
 
 
 def telling_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:

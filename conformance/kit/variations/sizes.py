@@ -9,7 +9,7 @@ odd: a Function that splits them in halves without checking would split them els
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -22,6 +22,8 @@ from conformance.kit.tensors import is_strided, to_double
 from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.meaning import meant
 
+#: An input, and one of its dimensions.
+Place = tuple[int, int]
 #: More elements than the blocks of kernels have, and no multiple of four.
 LONG = 1030
 #: More rows than are worked on at a time, and no multiple of four.
@@ -76,7 +78,8 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
     if sum(map(math.prod, shapes)) > MOST_ELEMENTS:
         return None
-    made = meant(sample, {at: _sized(value.detach(), size, new) for at, value in tensors.items()})
+    places = [(at, dim) for at, value in tensors.items() for dim, own in enumerate(value.shape) if own == size]
+    made = meant(sample, sized({at: value.detach() for at, value in tensors.items()}, places, new))
     return made and replace(made, label=f"{sample.label}, {kind}")
 
 
@@ -147,15 +150,17 @@ def _is_tied(value: Any, sizes: set[int]) -> bool:
     return not plain or (isinstance(value, int) and value in sizes)
 
 
-def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
-    """Replace a size wherever a tensor has it; a symmetric matrix stays symmetric, to the last bit."""
-    made = value
-    for dim, size in enumerate(value.shape):
-        if size == old:
-            made = made.narrow(dim, 0, new) if new < old else stretched(made, dim, new)
-    made = of_equal_norm(made, value)
-    made = (made + made.mH) / 2 if is_symmetric(value) else made
-    return made.clone(memory_format=torch.contiguous_format)
+def sized(values: Mapping[int, torch.Tensor], places: Iterable[Place], new: int) -> dict[int, torch.Tensor]:
+    """Return tensors with another size in some places; a symmetric matrix that stays square stays symmetric."""
+    made = dict(values)
+    for at, dim in places:
+        is_shorter = new < made[at].shape[dim]
+        made[at] = made[at].narrow(dim, 0, new) if is_shorter else stretched(made[at], dim, new)
+    for at, value in values.items():
+        one = of_equal_norm(made[at], value)
+        is_kept = is_symmetric(value) and one.shape[-1] == one.shape[-2]
+        made[at] = ((one + one.mH) / 2 if is_kept else one).clone(memory_format=torch.contiguous_format)
+    return made
 
 
 def of_equal_norm(made: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.calls import BACKWARD_SEED, SampleCall
 from conformance.kit.sample_calls import every_sample
-from conformance.kit.tensors import differentiable, is_strided
+from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 from conformance.kit.world import World
 
 Tensors = tuple[torch.Tensor, ...]
@@ -39,7 +39,7 @@ def call_with(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int =
     values = [given.get(at, value) for at, value in enumerate(sample.values)]
     seeds.seed(seed, sample.holders)
     result = sample.subject(*pytree.tree_unflatten(values, sample.structure))
-    return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+    return tuple(tensor_leaves(result))
 
 
 def tangents(sample: SampleCall, direction: Direction) -> Tensors:

@@ -194,7 +194,7 @@ def draws_by_any_seed(sample: SampleCall, world: World) -> bool:
     """Tell whether a call draws random numbers on any rank, even from its own seed: those differ in other dtypes."""
     with DrawingMode() as mode:
         world.try_call(sample.run)
-    return any(world.exchange(bool(mode.drew)))
+    return any(world.exchange(bool(mode.found)))
 
 
 def is_smooth_here(sample: SampleCall, world: World) -> bool | None:
