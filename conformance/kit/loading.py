@@ -96,14 +96,8 @@ def resolve(reference: str, spec: str | None, inputs: str | None, types: str | N
     Raises:
         UsageError: with one line that says what was given and what would be right.
     """
-    subject = named(reference)
-    if spec:
-        subject = replace(subject, spec=spec)
-    if inputs is not None:
-        subject = replace(subject, inputs=inputs)
-    if types is not None:
-        subject = replace(subject, types=types)
-    return check_subject(subject)
+    given: dict[str, Any] = {"spec": spec or None, "inputs": inputs, "types": types}
+    return check_subject(replace(named(reference), **{name: one for name, one in given.items() if one is not None}))
 
 
 def check_subject(subject: Subject) -> Subject:

@@ -118,7 +118,8 @@ class _InputGradient:
 
     @property
     def value(self) -> torch.Tensor:
-        return self.run.sample.values[self.at].detach()
+        value: torch.Tensor = self.run.sample.values[self.at].detach()
+        return value
 
     def directions(self) -> list[torch.Tensor]:
         moves = directions(self.world, self.value)

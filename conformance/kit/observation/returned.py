@@ -17,6 +17,13 @@ from conformance.kit.subject import Subject
 from conformance.kit.tensors import many
 from conformance.kit.world import World
 
+#: What may be wrong with a value in place of a tensor: something else, another shape, or nothing at all.
+_MISTAKES: tuple[Callable[[Any, torch.Tensor], bool], ...] = (
+    lambda value, right: value is not None and not isinstance(value, torch.Tensor),
+    lambda value, right: isinstance(value, torch.Tensor) and value.shape != right.shape,
+    lambda value, right: value is None,
+)
+
 
 @contextmanager
 def explained(subject: Subject, world: World, member: str, call: Callable[[SampleCall], object]) -> Iterator[None]:
@@ -70,24 +77,12 @@ def _refused(
 def _wrong(
     returned: Sequence[Any], like: Sequence[Any], what: str, kind: str, sample: SampleCall
 ) -> tuple[str, str, str] | None:
-    for suspects in (_other_things, _other_shapes, _nothing):
+    for is_wrong in _MISTAKES:
         for place, (value, right) in enumerate(zip(returned, like, strict=False)):
-            if isinstance(right, torch.Tensor) and suspects(value, right):
+            if isinstance(right, torch.Tensor) and is_wrong(value, right):
                 said = f"{what} {kind} {place} of {sample.label}"
                 return said, _described(value), f"{_described(right)}, as {kind} {place} is"
     return None
-
-
-def _other_things(value: Any, right: torch.Tensor) -> bool:
-    return value is not None and not isinstance(value, torch.Tensor)
-
-
-def _other_shapes(value: Any, right: torch.Tensor) -> bool:
-    return isinstance(value, torch.Tensor) and value.shape != right.shape
-
-
-def _nothing(value: Any, right: torch.Tensor) -> bool:
-    return value is None
 
 
 def _described(value: Any) -> str:

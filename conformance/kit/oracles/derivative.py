@@ -18,7 +18,7 @@ import torch
 
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
-from conformance.kit.numerics.differences import central, extrapolated
+from conformance.kit.numerics.differences import extrapolated
 from conformance.kit.oracles.vector_function import VectorFunction, normal_like, numbers, rms
 
 NAME = "extrapolated differences"
@@ -131,9 +131,8 @@ def _longest_straight(function: VectorFunction, direction: torch.Tensor) -> floa
     direction = direction * function.size
     for power in range(tolerances.HALVINGS):
         step = tolerances.LONGEST * 2.0**-power
-        ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
         try:
-            slopes.append(central(function(ahead), function(behind), step))
+            slopes.append(function.slopes(function.value, direction, step)[1])
         except Exception:
             slopes.clear()
             continue
@@ -161,9 +160,8 @@ def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) 
         direction = (gradient / norm if is_along else normal_like(x, generator)).clamp(-3, 3)
         row = []
         for step in steps.tolist():
-            ahead, behind = (function.rounded(x + sign * step * direction) for sign in (1, -1))
-            pairs = (gradient, central(ahead, behind, step)), (g, central(function(ahead), function(behind), step))
-            row.append([float((one * other).sum()) for one, other in pairs])
+            moved, slope = function.slopes(x, direction, step)
+            row.append([float((gradient * moved).sum()), float((g * slope).sum())])
         claims = numbers(row)
         scale = abs(float((gradient * direction).sum())) if is_along else float(gradient.norm())
         scale = scale or abs(float(claims[0, 1]))

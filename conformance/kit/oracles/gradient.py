@@ -9,7 +9,6 @@ import torch
 
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
-from conformance.kit.numerics.differences import central
 from conformance.kit.oracles import adjoint, derivative
 from conformance.kit.oracles.vector_function import VectorFunction, normal_like, rms
 
@@ -64,9 +63,8 @@ def _jumps(function: VectorFunction, step: float, seed: int) -> bool:
     """
     if not math.isfinite(step):  # the adjoint identity takes none
         return False
-    direction = normal_like(function.value, torch.Generator().manual_seed(seed)) * function.size * step / 32
-    ahead, behind = (function(function.rounded(function.value + sign * direction)) for sign in (1, -1))
-    return bool((ahead == behind).all())
+    direction = normal_like(function.value, torch.Generator().manual_seed(seed)) * function.size
+    return not bool(function.slopes(function.value, direction, step / 32)[1].any())
 
 
 def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
@@ -77,13 +75,12 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
     generator = torch.Generator().manual_seed(seed)
     try:
         y, direction = function(function.value), derivative.towards(function, generator)
-        g, step = function.rounded_cotangent(normal_like(y, generator)), 0.1 * function.size
-        ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
-        claimed = float(function.gradient(function.value, g).norm()) * rms((ahead - behind) / 0.2)
-        seen = float((g * central(function(ahead), function(behind), 0.1)).norm())
+        g = function.rounded_cotangent(normal_like(y, generator))
+        moved, slope = function.slopes(function.value, direction * function.size, 0.1)
+        claimed, seen = float(function.gradient(function.value, g).norm()) * rms(moved), float((g * slope).norm())
     except Exception:  # a step leads to where forward refuses the numbers
         return False
-    size, reach = float((g * y).norm()), float(g.abs().sum()) * float((ahead - behind).abs().sum()) / 0.2
+    size, reach = float((g * y).norm()), float(g.abs().sum()) * float(moved.abs().sum())
     least = min(tolerances.GRADCHECK_ATOL * reach, tolerances.GRADCHECK_RTOL * size)
     return max(claimed, seen) <= max(least, tolerances.WITHIN_ROUNDING * function.epsilon * size)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from conformance.kit.numerics.differences import central
+
 Vector = torch.Tensor
 
 
@@ -45,6 +47,11 @@ class VectorFunction:
         """Compute the gradient at ``x`` for the incoming gradient ``g``."""
         self.calls += 1
         return _finite(self.backward(x, g))
+
+    def slopes(self, x: Vector, direction: Vector, step: float) -> tuple[Vector, Vector]:
+        """Compute central differences along a direction: of ``x`` itself, as it is rounded, and of the results."""
+        ahead, behind = (self.rounded(x + sign * step * direction) for sign in (1, -1))
+        return central(ahead, behind, step), central(self(ahead), self(behind), step)
 
     @property
     def size(self) -> float:

@@ -30,10 +30,6 @@ def _default_device() -> torch.device | None:
     return context.device if context else None
 
 
-def _set_anomaly(mode: tuple[bool, bool]) -> None:
-    torch.set_anomaly_enabled(*mode)
-
-
 def use_deterministic_algorithms(mode: bool, warn_only: bool = False) -> None:
     """Do what torch's own function does, without importing the whole compiler."""
     torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
@@ -133,7 +129,10 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "saved-tensor hooks": (_saved_tensor_hooks, _pop_saved_tensor_hooks),
     "default dtype": (FACTS["default dtype"], torch.set_default_dtype),
     "grad mode": (FACTS["grad mode"], torch.set_grad_enabled),
-    "anomaly mode": (lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()), _set_anomaly),
+    "anomaly mode": (
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda mode: torch.set_anomaly_enabled(*mode),
+    ),
     "deterministic algorithms": (FACTS["deterministic algorithms"], _set_deterministic),
     "autocast": (FACTS["autocast"], _set_autocast),
     "switches of torch": (FACTS["switches of torch"], _set_switches),

@@ -56,11 +56,11 @@ def without_losses(subject: Subject) -> Subject | None:
 
     def backward(ctx: Any, *grads: Any) -> Any:
         count, _ = ctx.conformance_saves
-        return function.backward(_Saved(ctx, ctx.saved_tensors[:count]), *grads)
+        return function.backward(_with_saved(ctx, ctx.saved_tensors[:count]), *grads)
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         count, blanks = ctx.conformance_saves
-        found = function.jvp(_Saved(ctx, ctx.saved_tensors[count:] or ctx.saved_tensors), *tangents)
+        found = function.jvp(_with_saved(ctx, ctx.saved_tensors[count:] or ctx.saved_tensors), *tangents)
         if not isinstance(found, tuple) or len(found) != len(blanks):
             return found
         return tuple(blank() if tangent is None else tangent for tangent, blank in zip(found, blanks, strict=True))
@@ -177,11 +177,9 @@ class _Saves(_Around):
         vars(self).update(for_forward=tensors)
 
 
-class _Saved(_Around):
-    """Returns these tensors as saved, under either name."""
-
-    def __init__(self, ctx: Any, tensors: tuple[torch.Tensor | None, ...]) -> None:
-        super().__init__(ctx, saved_tensors=tensors, saved_for_forward=tensors)
+def _with_saved(ctx: Any, tensors: tuple[torch.Tensor | None, ...]) -> _Around:
+    """Wrap a ctx that returns these tensors as saved, under either name."""
+    return _Around(ctx, saved_tensors=tensors, saved_for_forward=tensors)
 
 
 class _Nested(_Around):
