@@ -144,17 +144,22 @@ def _tied(args: tuple[Any, ...]) -> frozenset[int]:
     return frozenset(at for at, value in enumerate(values) if id(value) in theirs)
 
 
-def _modules_in(value: Any, depth: int = 3) -> Iterator[torch.nn.Module]:
-    """A module, or those that a callable runs: a method's own, those of a partial call, or those in a closure."""
-    if isinstance(value, torch.nn.Module):
-        yield value
-    elif depth:
-        for part in pytree.tree_leaves(list(parts_of_callable(value))):
-            yield from _modules_in(part, depth - 1)
+def _modules_in(value: Any) -> list[torch.nn.Module]:
+    """Return a module, or those that a callable runs."""
+    held = [value] if isinstance(value, torch.nn.Module) else behind_callable(value)
+    return [one for one in held if isinstance(one, torch.nn.Module)]
 
 
-def parts_of_callable(value: Any) -> Iterator[Any]:
-    """Return the objects that a method, a partial call or a closure refers to."""
+def behind_callable(value: Any, depth: int = 3) -> Iterator[torch.nn.Module | torch.Tensor]:
+    """Return modules and tensors that a method, a partial call or a closure refers to, also by other callables."""
+    for part in pytree.tree_leaves(list(_parts_of_callable(value))):
+        if isinstance(part, torch.nn.Module | torch.Tensor):
+            yield part
+        elif depth > 1:
+            yield from behind_callable(part, depth - 1)
+
+
+def _parts_of_callable(value: Any) -> Iterator[Any]:
     if inspect.ismethod(value):
         yield value.__self__
     elif isinstance(value, partial):

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.graph import contexts_behind
 from conformance.kit.modes import AllocationMode
-from conformance.kit.samples import parts_of_callable
+from conformance.kit.samples import behind_callable
 from conformance.kit.tensors import address, differentiable, freed, stored_values
 
 
@@ -69,16 +68,9 @@ def _of_callers(run: Run) -> Iterator[torch.Tensor]:
                 yield from _within(value)
 
 
-def _within(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.nn.Module):
-        yield from value.parameters()
-        yield from value.buffers()
-    elif depth:
-        for part in pytree.tree_leaves(list(parts_of_callable(value))):
-            if isinstance(part, torch.Tensor):
-                yield part
-            else:
-                yield from _within(part, depth - 1)
+def _within(value: Any) -> Iterator[torch.Tensor]:
+    for held in [value] if isinstance(value, torch.nn.Module) else behind_callable(value):
+        yield from (*held.parameters(), *held.buffers()) if isinstance(held, torch.nn.Module) else (held,)
 
 
 def _overwrite(tensors: list[torch.Tensor]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import Run, SampleCall
+from conformance.kit.numerics.differences import shifted
 from conformance.kit.numerics.nearby import random_direction, rms_size
 from conformance.kit.tensors import dense, is_strided, same_values, to_double
 from conformance.kit.variations.variants import draws
@@ -133,9 +134,8 @@ def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
 
 
 def _is_same_moved(run: Run, at: int, place: int, step: float) -> bool:
-    moved = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
-    moved.view(-1)[place] += step * rms_size(moved)
-    there = run.sample.having({at: moved}).run(needed=run.leaves).tensors
+    value = run.sample.values[at].detach()
+    there = run.sample.having({at: shifted(value, place, step * rms_size(value))}).run(needed=run.leaves).tensors
     return all(same_values(run.tensors[output].detach(), there[output].detach()) for output in run.places)
 
 
