@@ -2,7 +2,8 @@
 
 import torch
 
-from conformance import check
+from conformance import Subject, check
+from conformance.kit import answers
 from conformance.report.html import page
 
 
@@ -54,6 +55,17 @@ def test_a_class_is_not_named_twice():
 
 def test_what_calls_no_function_names_none():
     assert of(plain) == ()
+
+
+def test_the_graphs_of_later_calls_are_not_searched(monkeypatch):
+    """A graph of many operations would be walked at every call, to find no Function each time."""
+    searched = []
+    monkeypatch.setattr(answers, "names_of_functions_behind", searched.append)
+    monkeypatch.setattr(answers, "SEARCHED", 3)
+    subject = Subject(plain, name="walked once too often")
+    for _ in range(5):
+        subject(torch.ones(2, requires_grad=True))
+    assert len(searched) == 3
 
 
 def test_the_page_names_it():

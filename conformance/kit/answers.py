@@ -6,12 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from conformance.kit.graph import names_of_functions_behind
+
 #: The subjects, by label.
 ANSWERED: set[str] = set()
 #: Python's own functions, in case a test replaces them later.
 processor_time, clock = time.process_time, time.clock_gettime
 #: The Function classes that ran in the calls of each subject, by label, as ``module:name``.
 FUNCTIONS: dict[str, tuple[str, ...]] = {}
+#: In the graphs of how many calls of a subject they are looked for: if there are none, later calls need no search.
+SEARCHED = 100
 #: How many calls of each subject returned, by label.
 CALLS: Counter[str] = Counter()
 #: How many samples each subject was given, by label.
@@ -27,14 +31,18 @@ EVERY = 0.5
 _told_at = [0.0]
 
 
-def note(label: str, seconds: float) -> None:
+def note(label: str, seconds: float, result: object) -> None:
     """Record a call that returned; the first one is reported, and one in half a second of the others.
 
     Args:
         label: the subject's.
         seconds: the processor time that the call took.
+        result: what it returned.
     """
     CALLS[label] += 1
+    is_searched = label not in FUNCTIONS and CALLS[label] <= SEARCHED
+    if is_searched and (names := names_of_functions_behind(result)):
+        FUNCTIONS[label] = names
     now = clock(time.CLOCK_MONOTONIC)
     if label not in ANSWERED or now - _told_at[0] > EVERY:
         ANSWERED.add(label)

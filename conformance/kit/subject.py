@@ -26,7 +26,6 @@ from conformance.core.signatures import BadTypes
 from conformance.kit import answers
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
-from conformance.kit.graph import names_of_functions_behind
 from conformance.kit.process_groups import GROUP
 from conformance.kit.results import Form, assembled, entries_of, has_place
 from conformance.kit.samples import Sample, expect_matching, prepared, samples_from
@@ -135,9 +134,7 @@ class Subject:
         start = answers.processor_time()
         with self.asking_for_its_group():
             found = self.called(*args)
-        answers.note(self.label, answers.processor_time() - start)
-        if self.label not in answers.FUNCTIONS and (names := names_of_functions_behind(found)):
-            answers.FUNCTIONS[self.label] = names
+        answers.note(self.label, answers.processor_time() - start, found)
         return found
 
     @property
