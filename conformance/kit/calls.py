@@ -1,8 +1,12 @@
-"""Calls of a sample, which can be repeated with other values and with other inputs that need a gradient."""
+"""Calls of a sample, which can be repeated with other values and with other inputs that need a gradient.
+
+Gradients can also be computed for Functions that do not support ``torch.autograd.grad``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +16,6 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.backward import has_backward
 from conformance.kit.copies import argument_copy, given_copy, in_layout_of
-from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, freed, tensor_leaves, with_attributes
 from conformance.kit.world import World
@@ -21,6 +24,7 @@ __all__ = ["Run", "SampleCall"]
 
 #: Forward and backward passes draw the same random numbers every time.
 FORWARD_SEED, BACKWARD_SEED = 0, 1
+Gradients = tuple[torch.Tensor | None, ...]
 
 
 @dataclass(frozen=True)
@@ -201,3 +205,40 @@ class Run:
         results = [tensor.detach().clone() for tensor in self.tensors if not freed(tensor)]
         gradients = self.filled(self.gradients(cotangents, seed)) if self.outputs else []
         return results, [gradient.detach().clone() for gradient in gradients]
+
+
+@contextmanager
+def grads_kept(leaves: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Restore ``grad`` of a caller's own parameters."""
+    before = [(leaf, leaf.grad) for leaf in leaves]
+    try:
+        yield
+    finally:
+        for leaf, grad in before:
+            leaf.grad = grad
+
+
+def leaf_gradients(
+    outputs: Sequence[torch.Tensor],
+    leaves: Sequence[torch.Tensor],
+    cotangents: Sequence[torch.Tensor],
+    create_graph: bool = False,
+    **options: Any,
+) -> Gradients:
+    """Compute the gradient of every leaf, None if there is none.
+
+    A reentrant checkpoint runs a whole backward pass inside its own and rejects :func:`torch.autograd.grad`, so
+    :func:`torch.autograd.backward` is used for it, as its users do. It has no second derivative, so that refusal
+    stands.
+    """
+    try:
+        return tuple(
+            torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True, create_graph=create_graph, **options)
+        )
+    except RuntimeError as error:
+        if create_graph or ".grad()" not in str(error):
+            raise
+    for leaf in leaves:
+        leaf.grad = None
+    torch.autograd.backward(outputs, cotangents, **options)
+    return tuple(leaf.grad for leaf in leaves)

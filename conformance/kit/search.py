@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
+from conformance.kit.afterwards import MOST_TRIED, add_note
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import is_mistake_of_the_suite, told
 from conformance.kit.numerics.nearby import points_near
-from conformance.kit.other_samples import MOST_TRIED, add_note
 from conformance.kit.probe import Probe
 from conformance.kit.sample_calls import differentiated, in_double
 from conformance.kit.samples import Sample

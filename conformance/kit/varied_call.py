@@ -10,11 +10,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.calls import BACKWARD_SEED, SampleCall
+from conformance.kit.calls import BACKWARD_SEED, SampleCall, leaf_gradients
 from conformance.kit.copies import argument_copy, in_layout_of
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import told
-from conformance.kit.gradients import leaf_gradients
 from conformance.kit.tensors import dense, differentiable, freed, same_values, share_memory, tensor_leaves
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.axis import WHOLE, Variation

@@ -22,9 +22,8 @@ from conformance.kit import (
     need,
     seeds,
 )
-from conformance.kit.calls import BACKWARD_SEED
+from conformance.kit.calls import BACKWARD_SEED, grads_kept
 from conformance.kit.copies import given_copy
-from conformance.kit.gradients import grads_kept
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_derivative_of_parameters, gradients_of
 from conformance.kit.numerics.precision import working_epsilon

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from conformance.kit import SampleCall, Subject, World, clause, every_sample, expect, many, need, seeds, share_memory
-from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.calls import Gradients, leaf_gradients
 from conformance.kit.graph import contexts_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import look_at, named_calls

@@ -21,8 +21,7 @@ from conformance.kit import (
     need,
     seeds,
 )
-from conformance.kit.calls import BACKWARD_SEED
-from conformance.kit.gradients import leaf_gradients
+from conformance.kit.calls import BACKWARD_SEED, leaf_gradients
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.tensors import freed
 from conformance.kit.variations.layouts import MetaLayoutMode, MixingMode, telling_strides

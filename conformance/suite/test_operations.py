@@ -23,7 +23,7 @@ from conformance.kit import (
     same_values,
 )
 from conformance.kit.backward import need_backward
-from conformance.kit.gradients import grads_kept
+from conformance.kit.calls import grads_kept
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.operations import MethodCall, operations_of

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit import NO_JVP, SampleCall, Subject, World, clause, expect, need
-from conformance.kit.gradients import Gradients
+from conformance.kit.calls import Gradients
 from conformance.kit.variations.batches import Batch, BatchComparison, Values, batches, expect_batches
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 

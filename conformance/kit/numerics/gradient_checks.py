@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall
+from conformance.kit.calls import Run, SampleCall, grads_kept
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.gradients import grads_kept
 from conformance.kit.numerics.derivatives import (
     by_differences,
     by_outputs,

@@ -12,9 +12,8 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall
+from conformance.kit.calls import Run, SampleCall, leaf_gradients
 from conformance.kit.deviations import NO_JVP, need
-from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.witness import (
