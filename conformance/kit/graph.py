@@ -33,6 +33,7 @@ def contexts_behind(result: Any) -> list[Any]:
 def functions_behind(result: Any) -> list[type]:
     """Return the Function classes in the graph of a result, nearest first.
 
+    >>> import torch
     >>> class Same(torch.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
