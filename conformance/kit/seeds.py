@@ -157,7 +157,7 @@ def held_generators(arguments: Iterable[Any]) -> list[Any]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if _is_generator(value):
+        if is_generator(value) and default_in_place_of(value) is not value:
             found[id(value)] = value
         elif depth:
             waiting += [(part, depth - 1) for part in _parts_of(value) if not isinstance(part, _PLAIN)]
@@ -180,10 +180,6 @@ def is_generator(value: Any) -> bool:
     """Whether a value is a random number generator, of PyTorch, NumPy or Python."""
     numpy = numpy_random()
     return isinstance(value, (torch.Generator, random.Random, *((numpy.Generator, numpy.RandomState) if numpy else ())))
-
-
-def _is_generator(value: Any) -> bool:
-    return is_generator(value) and default_in_place_of(value) is not value
 
 
 def _start(generator: Any, number: int) -> None:

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
-import copy
-import functools
-import gc
-import inspect
-import io
-import itertools
-import json
-import linecache
-import math
-import operator
 import os
-import random
-import re
-import socket
-import struct
 import sys
-import threading
-import time
-import traceback
-import types
-import weakref
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from operator import is_
 from typing import Any
 
@@ -57,10 +38,10 @@ PROTECTED = (
     torch.utils.checkpoint,
 )
 #: What the suite, and the rank that runs it, stand on: modules that keep nothing in their names that comes later.
-LIBRARY = (
-    contextlib, copy, functools, gc, inspect, io, itertools, json, linecache, math, operator, random, re, socket,
-    struct, threading, time, traceback, types, weakref,
-)  # fmt: skip
+LIBRARY = tuple(map(import_module, (
+    "contextlib", "copy", "functools", "gc", "inspect", "io", "itertools", "json", "linecache", "math", "operator",
+    "random", "re", "socket", "struct", "threading", "time", "traceback", "types", "weakref",
+)))  # fmt: skip
 SUITE = (joining, outcomes, attempt, deviations, expect, seeds, world)
 #: Imported modules that must stay what they are: Python's own, torch's public ones, and under ``check`` whatever the
 #: caller has imported by then.
