@@ -19,8 +19,8 @@ from conformance.kit import (
     ranks,
     world_group,
 )
+from conformance.kit.calls import Gradients
 from conformance.kit.display import shown
-from conformance.kit.gradients import Gradients
 from conformance.kit.process_groups import among, group_of, orders_groups
 from conformance.kit.spmd.claims import Claim, by_types, claims, in_smaller_group, kept_of, need_judged_on, signature_of
 from conformance.kit.spmd.owed import backward
