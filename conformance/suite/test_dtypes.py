@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
@@ -21,33 +22,41 @@ from conformance.kit.variations.variants import (
 )
 
 
+@dataclass(frozen=True)
+class InBothPrecisions:
+    """The gradients of a call in a low precision, and of one in double precision at the same values."""
+
+    run: Run
+    high: SampleCall
+    cotangents: list[torch.Tensor]
+    actual: list[torch.Tensor]
+    right: list[torch.Tensor]
+
+
 @clause("Function.backward.gradient")
 @cases(dtype=["float32", "float16", "bfloat16"])
 def test_gradient_in_another_dtype(probe: Probe, dtype: str) -> None:
     """In other dtypes that the subject accepts, the gradient is the one in double precision, up to rounding."""
     kind, world, sample = getattr(torch, dtype), probe.world, repeatable(probe.sample, probe.world)
     why = f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already"
-    low = probe.unless_refused(why, in_dtype, sample, kind)
-    probe.unless_refused(why, _in_both_precisions, low, world)
+    probe.unless_refused(why, _in_both_precisions, sample, kind, world)
     wrong = confirmed_nearby(sample, world, lambda point: _by_dtype(point, world, kind))
     if wrong:
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
         raise Deviation(f"{wrong} in double precision at the same values", actual, right)
 
 
-InBothPrecisions = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
-
-
-def _in_both_precisions(low: SampleCall, world: World) -> InBothPrecisions | None:
-    """The gradients in a low precision and in double precision at the same values, with the cotangents."""
+def _in_both_precisions(point: SampleCall, dtype: torch.dtype, world: World) -> InBothPrecisions | None:
+    """Differentiate a sample in both; None if a dtype changes nothing, or results are not finite."""
+    low = in_dtype(point, dtype)
+    high = in_dtype(low, torch.float64) if low else None
+    if low is None or high is None:
+        return None
     run = low.run()
     cotangents = run.cotangents(world)
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
     actual = run.filled(run.gradients(cotangents))
-    high = in_dtype(low, torch.float64)
-    if high is None or not finite:
-        return None
-    return run, cotangents, actual, _in_double(high, run, cotangents)
+    return InBothPrecisions(run, high, cotangents, actual, _in_double(high, run, cotangents)) if finite else None
 
 
 def _in_double(high: SampleCall, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -60,54 +69,49 @@ def _in_double(high: SampleCall, low: Run, cotangents: list[torch.Tensor]) -> li
 
 def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch | None:
     """The gradient in a dtype that is farther from the one in double precision than rounding explains."""
-    low = in_dtype(point, dtype)
-    high = None if low is None else in_dtype(low, torch.float64)
-    found = None if low is None else world.try_call(_in_both_precisions, low, world)
-    if low is None or high is None or found is None:
+    found = world.try_call(_in_both_precisions, point, dtype, world)
+    if found is None:
         return None
-    run, cotangents, actual, right = found
-    others = perturbed(high, world, torch.finfo(dtype).eps, constants=True)
-    nearby = [world.try_call(_in_double, moved, run, cotangents) for moved in others]
+    actual, right = found.actual, found.right
+    others = perturbed(found.high, world, torch.finfo(dtype).eps, constants=True)
+    nearby = [world.try_call(_in_double, moved, found.run, found.cotangents) for moved in others]
     if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
         return None  # beyond the range of the dtype
     rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
-    largest = max([*(float(c.abs().max()) for c in cotangents if c.numel()), *map(size_of, right)])
+    largest = max([*(float(c.abs().max()) for c in found.cotangents if c.numel()), *map(size_of, right)])
     near = GRADIENT_TOLERANCES[dtype] + 3 * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
     if not any(world.exchange(any(gap > near for gap in gaps))) or draws_by_any_seed(point, world):
         return None
-    left = _left_by_rounding(high, found, dtype, largest, world)
+    left = _left_by_rounding(found, dtype, largest, world)
     wrong = [at for at, gap in enumerate(gaps) if gap > near and _apart(actual[at], right[at]) > left[at]]
     if not wrong:
         return None
     place = max(wrong, key=lambda at: gaps[at])
     name = str(dtype).removeprefix("torch.")
-    what = f"gradient of {point.name(list(run.leaves)[place])} in {name}"
+    what = f"gradient of {point.name(list(found.run.leaves)[place])} in {name}"
     return Mismatch(what, actual[place], right[place], gaps[place], near)
 
 
-def _left_by_rounding(
-    high: SampleCall, found: InBothPrecisions, dtype: torch.dtype, largest: float, world: World
-) -> list[float]:
+def _left_by_rounding(found: InBothPrecisions, dtype: torch.dtype, largest: float, world: World) -> list[float]:
     """Return how far each gradient may be from zero, relative to its summands.
 
     A bias before a normalization makes no difference: its gradient cancels except for rounding, which differs from
     point to point.
     """
-    _, cotangents, actual, right = found
     eps = torch.finfo(dtype).eps
 
     def elsewhere(moved: SampleCall) -> list[torch.Tensor]:
         low = in_dtype(moved, dtype)
         other = (moved if low is None else low).run()
-        return other.filled(other.gradients(cotangents))
+        return other.filled(other.gradients(found.cotangents))
 
-    others = [world.try_call(elsewhere, moved) for moved in perturbed(high, world, eps, tries=4)]
+    others = [world.try_call(elsewhere, moved) for moved in perturbed(found.high, world, eps, tries=4)]
     apart = [
         max((_apart(gradient, other[at]) for other in others if other is not None), default=0.0)
-        for at, gradient in enumerate(actual)
+        for at, gradient in enumerate(found.actual)
     ]
-    return [3 * far if size_of(one) <= 16 * eps * largest else 0.0 for far, one in zip(apart, right, strict=True)]
+    return [3 * far if size_of(one) <= 16 * eps * largest else 0.0 for far, one in zip(apart, found.right, strict=True)]
 
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:

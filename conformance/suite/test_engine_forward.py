@@ -45,21 +45,15 @@ def test_separate_form_without_forward_raises(world: World) -> None:
 @cases(count=[0, 1, 2, 5, 12])
 def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
     """In the combined form forward is called once, with ctx and then every argument unchanged."""
-    calls = []
+    calls: list[tuple[Any, tuple[Any, ...]]] = []
 
-    class Receives(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> Any:
-            calls.append((ctx, inputs))
-            return torch.zeros(2)
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        calls.append((ctx, inputs))
 
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            return (None,) * count
-
+    function = build("combined", lambda *inputs: torch.zeros(2), keep, backward=lambda ctx, grad: (None,) * count)
     others = ([tensor(world, 2.0)], "text", True, 7, {"key": 1}, (1, 2), len, object(), tensor(world, 3.0))
     arguments = (leaf(world, 1.0), 2.5, None, *others)[:count]
-    result = Receives.apply(*arguments)
+    result = function.apply(*arguments)
 
     expect.equal(len(calls), 1, "number of times PyTorch called forward")
     ctx, actual = calls[0]
