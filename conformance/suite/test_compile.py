@@ -16,6 +16,7 @@ from conformance.kit import (
     expect,
     need,
 )
+from conformance.kit.gradients import Gradients
 from conformance.kit.observation.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.observation.compiled_engine import is_wrong
 from conformance.kit.variations.variants import draws, lengthened
@@ -38,7 +39,7 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> str:
                 continue
             compared += 1
             try:
-                _like_eager(sample, *found, right, right.filled(given), any(gradient is not None for gradient in given))
+                _expect_as_in_eager_mode(*found, right, given)
             except Deviation:
                 wrong = [call for call in _of_its_kind(sample) if is_wrong(world, call)]
                 need(not wrong, f"PyTorch compiles such Functions wrongly: {', '.join(wrong)}")
@@ -52,20 +53,14 @@ def _compiled(sample: SampleCall, inside: Subject, cotangents: list[torch.Tensor
     return run, run.filled(run.gradients(cotangents))
 
 
-def _like_eager(
-    sample: SampleCall,
-    run: Run,
-    actual: list[torch.Tensor],
-    right: Run,
-    gradients: list[torch.Tensor],
-    any_gradient: bool,
-) -> None:
+def _expect_as_in_eager_mode(run: Run, actual: list[torch.Tensor], right: Run, gradients: Gradients) -> None:
+    sample = right.sample
     # Without any gradient, the compiler omits the graph.
-    same_graph = run.places == right.places or not any_gradient
+    same_graph = run.places == right.places or all(gradient is None for gradient in gradients)
     expect.that(same_graph, f"outputs of {sample.label} with a graph, compiled", run.places, right.places)
     for index, (one, other) in enumerate(zip(run.tensors, right.tensors, strict=True)):
         expect.close(one, other, f"output {index} of {sample.label}, compiled, compared with eager mode,")
-    for at, one, other in zip(run.leaves, actual, gradients, strict=True):
+    for at, one, other in zip(run.leaves, actual, right.filled(gradients), strict=True):
         expect.close(one, other, f"gradient of {sample.name(at)}, compiled, compared with eager mode,")
 
 

@@ -78,12 +78,12 @@ def _received(seen: list[Any]) -> Any:
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         seen.append((info, in_dims, args))
         device = next(one.device for one in args if isinstance(one, torch.Tensor))
-        return torch.zeros(seen_size(args, in_dims), device=device), 0
+        return torch.zeros(_mapped_size(args), device=device), 0
 
     return build("separate", lambda *args: torch.zeros(()), vmap=vmap)
 
 
-def seen_size(args: Any, in_dims: Any) -> int:
+def _mapped_size(args: Any) -> int:
     """The size of the mapped dimension, as the tensors of the tests have it: 1, 2, or else MAPPED."""
     sizes = {size for one in args if isinstance(one, torch.Tensor) for size in one.shape}
     return MAPPED if MAPPED in sizes else min(sizes)

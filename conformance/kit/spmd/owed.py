@@ -21,6 +21,7 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit.numerics.differences import central, shifted
+from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.typed_values import Ranks
 
@@ -136,7 +137,7 @@ def loss_slopes(
     """
     if isinstance(run, DeclaredGroupCall):
         return [_declared(ranks, run, arguments, loss, precision) for loss in losses]
-    steps = [precision ** (1 / 3) * _typical(x) if differentiable(x) else 0.0 for x in arguments]
+    steps = [precision ** (1 / 3) * rms_size(x) if differentiable(x) else 0.0 for x in arguments]
     points = [arguments, *_moved(ranks, arguments, alone, steps)]
     weights = [[None if g is None else _read(g) for g in loss] for loss in losses]
     used = {at for loss in losses for at, g in enumerate(loss) if g is not None}
@@ -252,9 +253,3 @@ def _inner(cotangents: Cotangents, results: Cotangents) -> tuple[float, float]:
             value += float(terms.sum())
             size += float(terms.abs().sum())
     return value, size
-
-
-def _typical(x: torch.Tensor) -> float:
-    """Return the typical size of the elements; 1 if they are all zero or there are none."""
-    size = float(to_double(x.detach()).abs().square().mean().sqrt()) if x.numel() else 0.0
-    return size or 1.0

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from conformance.kit.deviations import need
+from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, signature_of
@@ -93,5 +94,4 @@ def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def _moved(sample: torch.Tensor, at: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(at)
     drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator, device="cpu").to(sample.device)
-    size = sample.detach().abs().square().mean().sqrt() or 1.0
-    return (sample.detach() + 0.05 * size * drawn).requires_grad_()
+    return (sample.detach() + 0.05 * rms_size(sample) * drawn).requires_grad_()
