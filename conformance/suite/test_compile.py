@@ -16,7 +16,7 @@ from conformance.kit import (
     expect,
     need,
 )
-from conformance.kit.gradients import Gradients
+from conformance.kit.calls import Gradients
 from conformance.kit.observation.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.observation.compiled_engine import is_wrong
 from conformance.kit.variations.variants import draws, lengthened
