@@ -188,13 +188,12 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
     """
     shapes, world = [[one.shape for one in call.results] for call in (actual, right)], probe.world
     need(all(world.exchange(shapes[0] == shapes[1])), "its results have another shape")
-    rounds = worst_error(actual.results, right.results)[0] if right.results else 0.0
+    rounds, worst = worst_error(actual.results, right.results) if right.results else (0.0, 0)
     lower = [torch.finfo(pick.value).eps for pick in variation.of("dtype") if pick.value.is_floating_point]
     if any(world.exchange(rounds > _OTHER_RESULTS)):
         is_of_layout = variation.of("layout") and not (lower or variation.of("needs"))  # see same-without-grad
         need(is_of_layout, "its results differ already, so gradients may")
         need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results that far")
-        worst = worst_error(actual.results, right.results)[1]
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
     scale = max((_largest(one) for one in right.gradients.values()), default=0.0)
@@ -208,13 +207,22 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         if not any(world.exchange(gap > max(_LEAST, _ROUNDINGS * eps))):
             continue
         rough = max(_roughness(probe, variation, at, max(eps, SINGLE), least), working_epsilon(probe.sample, world))
-        stops = MAY_BE_MEANT if variation.of("gradient scale") else 0.0  # an iteration, within an absolute tolerance
+        # An iteration stops within an absolute tolerance, which leaves no error of one factor.
+        stops = MAY_BE_MEANT if variation.of("gradient scale") and not _is_one_factor(gradient, other) else 0.0
         allowed = max(_LEAST, _ROUNDINGS * eps, 16 * rounds, BEYOND * rough, stops)
         wrong += [(at, gap, allowed)] if gap > allowed else []
     for at, gap, allowed in wrong:
         one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])
         what = f"gradient of {probe.name(at)}, off by {gap:.2g} of its size; {allowed:.2g} is allowed"
         raise Deviation(what, one, f"{two}, as the plain call gives")
+
+
+def _is_one_factor(actual: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether a gradient of several numbers is the right one times a factor, to a twentieth of the error."""
+    one, other = to_double(actual).flatten(), to_double(right).flatten()
+    factor = (other.conj() * one).sum() / other.abs().square().sum()
+    left, error = (one - factor * other).norm(), (one - other).norm()
+    return int((other != 0).sum()) > 1 and bool(left <= error / 20)
 
 
 def _usual(probe: Probe, variation: Variation, at: int, is_lower: bool) -> float:
