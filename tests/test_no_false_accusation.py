@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -14,7 +15,7 @@ from conformance import ConformanceError, check
 from conformance.kit.process import isolation
 from conformance.kit.world import World
 from conformance.suite.test_collective_backward import _is_refused
-from tests.correct import collective_splits, domains, generators
+from tests.correct import collective_splits, domains, generators, meanings
 from tests.faults.command import reported, run
 from tests.modules import module
 from tests.planted._square import Square
@@ -299,3 +300,20 @@ def test_ranks_go_along_with_a_derived_sample_or_none_does(function):
     words = ["run", place, "--spec", "Collective", "--types", function.TYPES, "--inputs", f"{place}.inputs"]
     ended, told, _ = run(*words, "--ranks", "2,3", "--no-compile", cwd=Path(__file__).parents[1])
     assert (ended, "conforms" in told) == (0, True), told
+
+
+class Leftovers(meanings.ListedLengths):
+    """Leaves other numbers in each call in the rows that the lengths do not cover."""
+
+    left = itertools.count(5.0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        # Freed at once: the next tensors of this size get their memory.
+        _ = [grad.new_full((ctx.rows, grad.shape[1]), next(Leftovers.left)) for _ in range(8)]
+        del _
+        return meanings.ListedLengths.backward(ctx, grad)
+
+
+def test_rows_that_other_lengths_leave_unwritten_accuse_nobody():
+    check(Leftovers, *meanings.ListedLengths.inputs(), only="Function.backward.gradient")
