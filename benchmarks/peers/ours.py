@@ -15,11 +15,10 @@ sys.path.insert(0, str(ROOT))
 
 def main(world: int, checks: int) -> int:
     """Run one test as many times, each time as a pytest item of its own."""
-    from conformance import plugin
     from conformance.core import catalog
     from conformance.core.options import RunOptions
     from conformance.core.plan import SubjectRef, plan
-    from conformance.plugin.stash import SESSION
+    from conformance.plugin.stash import FOLDERS, SESSION
     from conformance.run.session import Session
 
     subject = "spec_impl.ksuit:AllGatherGradAutograd"
@@ -31,11 +30,10 @@ def main(world: int, checks: int) -> int:
     from conformance.core import clauses
 
     suite = ROOT / "benchmarks" / "suite"
-    (test,) = catalog.suite(suite)
+    (test,) = catalog.tests_in(suite / "test_bench_gather.py", "benchmarks.suite")
     test = replace(test, module="test_bench_gather", cases=tuple((("number", number),) for number in range(checks)))
     session.tests = plan([test], clauses.registry(), [named], (world,))
     session.pool.settings = replace(session.pool.settings, path=(str(suite), str(ROOT)))
-    plugin.SUITE = suite  # whose modules are collected
 
     class Attach:
         """Hands the session to the plugin."""
@@ -43,6 +41,11 @@ def main(world: int, checks: int) -> int:
         @staticmethod
         def pytest_configure(config: pytest.Config) -> None:
             config.stash[SESSION] = session
+
+        @staticmethod
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collection(session: pytest.Session) -> None:
+            session.config.stash[FOLDERS] = (suite,)  # the plugin reads its modules, as those of a specification
 
     arguments = [str(suite), "-c", "/dev/null", f"--rootdir={ROOT}", "-q", "-p", "no:cacheprovider"]
     try:
