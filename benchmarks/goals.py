@@ -10,6 +10,7 @@ from benchmarks.clause_cost import CHECK
 from benchmarks.clause_cost import REFERENCE as WHOLE_REFERENCE
 from benchmarks.simulated import OURS
 from benchmarks.start import WHOLE
+from benchmarks.tables import short
 
 Data = Callable[[str], Any]
 KSUIT, LIMIT = "ksuit form", "bare: two all-to-all"
@@ -76,7 +77,7 @@ def goals(data: Data) -> Iterator[Goal]:
 
 
 def _at_most(what: str, value: float, most: float, unit: str, why: str = "", suffix: str = "") -> Goal:
-    return Goal(what, f"at most {most:g}{unit}", f"{value:.3g}{unit}{suffix}", value <= most, why)
+    return Goal(what, f"at most {most:g}{unit}", f"{short(value)}{unit}{suffix}", value <= most, why)
 
 
 def _start(data: Any) -> Iterator[Goal]:

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks import plot, scaling
 from benchmarks.clause_cost import CHECK
 from benchmarks.simulated import OURS
-from benchmarks.tables import DATA, PLOTS, ROOT, table, where
+from benchmarks.tables import DATA, PLOTS, ROOT, short, table, where
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -51,11 +51,6 @@ def _goals() -> list[str]:
 def _figure(figure: dict[str, Any], unit: str = "") -> str:
     middle, least, most = (short(figure[name]) for name in ("median", "least", "most"))
     return f"{middle}{unit}" if least == most else f"{middle}{unit} ({least} to {most})"
-
-
-def short(number: float) -> str:
-    """Write three digits, if they are enough, and no powers of ten: 0.0974, 12.6, 3,310."""
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
 def _start(groups: dict[str, Any]) -> list[str]:

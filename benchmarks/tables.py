@@ -22,3 +22,8 @@ def where(machine: dict[str, str]) -> str:
         f"Measured on {machine['date']}, suite {machine['commit']}: {machine['processor']}, {machine['system']}, "
         f"Python {machine['python']}, torch {machine['torch']}, load at the start {machine['load']}.\n"
     )
+
+
+def short(number: float) -> str:
+    """Write three digits, if they are enough, and no powers of ten: 0.0974, 12.6, 3,310."""
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
