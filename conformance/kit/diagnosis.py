@@ -70,7 +70,7 @@ def _of_the_whole(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tupl
         yield "all zeros", torch.zeros_like(expected)
     yield "the sign is wrong", -expected
     yield "a complex conjugate is missing or superfluous", expected.conj()
-    factor = _factor(actual, expected)
+    factor = factor_of(actual, expected)
     if factor is not None:
         yield f"the right value times {_shown(factor)}", factor * expected
     pairs = list(itertools.combinations(range(expected.dim()), 2))
@@ -101,7 +101,7 @@ def _of_a_part(actual: torch.Tensor, expected: torch.Tensor, within: float) -> I
         if bool(mask.all()):
             continue
         one, other = actual[mask], expected[mask]
-        factor = _factor(one, other)
+        factor = factor_of(one, other)
         yield f"zero in {where}, and right elsewhere", torch.where(mask, 0.0, expected)
         if factor is not None:
             yield f"times {_shown(factor)} in {where}, and right elsewhere", torch.where(mask, factor, 1.0) * expected
@@ -130,7 +130,7 @@ def _terms(
     """Explain the error by one missing or additional term, times a number."""
     for name, given in terms.items():
         term = _wide(given)
-        times = _factor(expected - actual, term)
+        times = factor_of(expected - actual, term)
         if times is not None and not times.is_complex():
             amount = "" if abs(abs(float(times)) - 1) <= NEAR_DOUBLE else f" times {_shown(times.abs())}"
             yield f"{name}{amount} is {'missing' if times > 0 else 'added to it'}", expected - times * term
@@ -192,7 +192,7 @@ def _fits(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
     return bool((parts == parts.to(dtype)).all())
 
 
-def _factor(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
+def factor_of(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
     """Return the factor that best maps one to the other; None if it is zero, or fits a single element only."""
     if int((expected != 0).sum()) < 2:
         return None

@@ -7,12 +7,13 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.diagnosis import factor_of
 from conformance.kit.judgement import MAY_BE_MEANT
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_slope, result_epsilon
 from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.numerics.slopes import epsilon, inner
+from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.probe import Probe
@@ -20,10 +21,8 @@ from conformance.kit.tensors import dense, same_values, to_double
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.choices import has_meant_derivative, has_surrogate, jumps_newly
-from conformance.kit.variations.layouts import LAYOUTS
 from conformance.kit.variations.sizes import has_parts_that_broadcast, is_read
-from conformance.kit.variations.transforms import tangents
-from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, size_of, worst_error
+from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, worst_error
 from conformance.kit.varied_call import Observed
 from conformance.kit.world import World
 
@@ -226,10 +225,9 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
 
 def _is_one_factor(actual: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether a gradient of several numbers is the right one times a factor, to a twentieth of the error."""
-    one, other = to_double(actual).flatten(), to_double(right).flatten()
-    factor = (other.conj() * one).sum() / other.abs().square().sum()
-    left, error = (one - factor * other).norm(), (one - other).norm()
-    return int((other != 0).sum()) > 1 and bool(left <= error / 20)
+    one, other = to_double(actual), to_double(right)
+    factor = factor_of(one, other)
+    return factor is not None and bool((one - factor * other).norm() <= (one - other).norm() / 20)
 
 
 def _usual(probe: Probe, variation: Variation, at: int, is_lower: bool) -> float:
@@ -274,34 +272,3 @@ def _roughness(probe: Probe, variation: Variation, at: int, eps: float, least: f
         else:
             gaps.append(_gap(moved.gradients[at], right.gradients[at], least))
     return max(gaps)
-
-
-def expect_tangent_at(probe: Probe, variation: Variation, layout: str) -> None:
-    """Expect tangents to fit gradients: an incoming gradient times the tangent is the gradient times the direction.
-
-    Args:
-        probe: the sample, whose gradient is right in this variation.
-        variation: how it is called.
-        layout: how the direction lies in memory.
-
-    Raises:
-        Deviation: they do not fit.
-        NotApplicable: forward raises in forward mode.
-    """
-    sample, world = probe.sample_of(variation), probe.world
-    arrange = LAYOUTS[layout]
-    moves = {at: arrange(random_direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
-    run = sample.run()
-    cotangents = run.cotangents(world)
-    gradients = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
-    actual = tangents(sample, moves)
-    forward = sum(inner(cotangent, actual[at]) for cotangent, at in zip(cotangents, run.places, strict=True))
-    backward = sum(inner(gradients[at], move) for at, move in moves.items())
-    size = sum(size_of(one) * size_of(actual[at]) for one, at in zip(cotangents, run.places, strict=True))
-    rounding = max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5)
-    expect.that(
-        abs(forward - backward) <= rounding * (abs(backward) + size),
-        f"tangents of {probe.label}, multiplied with gradients of the outputs, the direction {layout}",
-        f"{forward:.9g} by jvp",
-        f"{backward:.9g} by backward",
-    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from conformance.kit import NO_JVP, WRITES_INTO_GRADIENTS, NotApplicable, Probe, cases, clause, expect, need, varies
-from conformance.kit.judged import expect_tangent_at, is_derivative, need_right
+from conformance.kit.judged import is_derivative, need_right
 from conformance.kit.numerics.gradient_checks import expect_derivative
+from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.numerics.slopes import epsilon, inner
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.batches import (
     NO_OUT_DIM,
@@ -19,7 +21,9 @@ from conformance.kit.variations.batches import (
     given_whole,
     variants,
 )
-from conformance.kit.variations.transforms import Tensors, is_refused, outputs, vjp
+from conformance.kit.variations.layouts import LAYOUTS
+from conformance.kit.variations.transforms import Tensors, is_refused, outputs, tangents, vjp
+from conformance.kit.variations.variants import size_of
 from conformance.kit.variations.ways import works_in_place
 
 COARSE = "inside it computes in a lower precision than its dtypes"
@@ -61,7 +65,23 @@ def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Vari
     """For a right gradient, an incoming gradient times the tangent is the gradient times the direction."""
     need(probe.sample.subject.defines("jvp"), NO_JVP)
     need_right(probe, variation)
-    expect_tangent_at(probe, variation, tangent)
+    sample, world = probe.sample_of(variation), probe.world
+    arrange = LAYOUTS[tangent]
+    moves = {at: arrange(random_direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
+    run = sample.run()
+    cotangents = run.cotangents(world)
+    gradients = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
+    actual = tangents(sample, moves)
+    forward = sum(inner(cotangent, actual[at]) for cotangent, at in zip(cotangents, run.places, strict=True))
+    backward = sum(inner(gradients[at], move) for at, move in moves.items())
+    size = sum(size_of(one) * size_of(actual[at]) for one, at in zip(cotangents, run.places, strict=True))
+    rounding = max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5)
+    expect.that(
+        abs(forward - backward) <= rounding * (abs(backward) + size),
+        f"tangents of {probe.label}, multiplied with gradients of the outputs, the direction {tangent}",
+        f"{forward:.9g} by jvp",
+        f"{backward:.9g} by backward",
+    )
 
 
 @clause("Function.vmap.batched")

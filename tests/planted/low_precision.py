@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.correct import low_precision as right
+
 SPEC = "Function"
 
 
@@ -69,23 +71,13 @@ class SlopeOfTanhInDouble(Function):
         return grad * 0.79788 * (1 - y * y)
 
 
-class SoftmaxWithoutItsSum(Function):
+class SoftmaxWithoutItsSum(right.SoftmaxInBfloat16):
     """Computes softmax, in bfloat16 only, and leaves the sum over each row out of the gradient.
 
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 5, generator=torch.Generator().manual_seed(7)).bfloat16(),)
-
-    @staticmethod
-    def forward(ctx, x):
-        if x.dtype != torch.bfloat16:
-            raise TypeError("the kernel takes bfloat16")
-        y = torch.softmax(x, -1)
-        ctx.save_for_backward(y)
-        return y
+    inputs = right.SoftmaxInBfloat16.inputs
 
     @staticmethod
     @once_differentiable
@@ -94,23 +86,13 @@ class SoftmaxWithoutItsSum(Function):
         return y * grad
 
 
-class GateWithoutItsSlope(ProductDoubledInBfloat16):
+class GateWithoutItsSlope(right.GateInBfloat16):
     """Multiplies by SiLU of the first argument, in bfloat16 only, and differentiates as if its sigmoid were constant.
 
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        generator = torch.Generator().manual_seed(7)
-        yield tuple(torch.randn(3, 5, generator=generator).bfloat16() for _ in range(2))
-
-    @staticmethod
-    def forward(ctx, x, w):
-        if x.dtype != torch.bfloat16:
-            raise TypeError("the kernel takes bfloat16")
-        ctx.save_for_backward(x, w)
-        return torch.nn.functional.silu(x) * w
+    inputs = right.GateInBfloat16.inputs
 
     @staticmethod
     @once_differentiable
