@@ -163,6 +163,21 @@ def test_scatter_and_gather_go_by_their_root(simulation):
     assert results(simulation, body) == expected
 
 
+def test_scatter_and_reduce_scatter_go_by_memory_as_with_gloo(three):
+    """Numbers arrive where they lie in memory, whatever the strides; a rank's own part of a sum by its elements."""
+
+    def body(world):
+        rows = torch.arange(6.0).reshape(2, 3)
+        part, total = rows.new_zeros(3, 2).t(), rows.new_zeros(3, 2).t()
+        dist.scatter(part, [rows] * 3 if world.rank == 0 else None, src=0)
+        dist.reduce_scatter(total, [rows] * 3)
+        return part.t().tolist(), total.t().tolist()
+
+    rows = torch.arange(6.0).reshape(2, 3)
+    as_memory = rows.reshape(3, 2)
+    assert results(three, body) == [(as_memory.tolist(), (rows.t() + 2 * as_memory).tolist())] * 3
+
+
 def test_parts_of_other_sizes_are_exchanged(simulation):
     """Rank r sends s + 1 rows to rank s."""
 
@@ -303,13 +318,23 @@ def test_each_rank_has_its_own_random_numbers_dtype_modes_and_stand_ins(three):
     assert results(three, body) == [((rank, rank == 1, rank == 2), "nobody's") for rank in range(3)]
 
 
-def test_each_rank_has_its_own_numpy_numbers_with_the_normal_one_that_is_kept_for_later(three):
+#: Of each generator: seed it, draw a number, draw a normal one, of which two are made at a time, and read its state.
+GENERATORS = {
+    "numpy": (numpy.random.seed, numpy.random.rand, numpy.random.randn, lambda: numpy.random.get_state()[1].tolist()),
+    "python": (random.seed, random.random, lambda: random.gauss(0, 1), lambda: random.getstate()[1]),
+}
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_each_rank_has_its_own_numbers_with_the_normal_one_that_is_kept_for_later(three, generator):
+    seed, draw, draw_normal, state = GENERATORS[generator]
+
     def draws(world):
-        numpy.random.seed(world.rank)
-        yield numpy.random.rand()
+        seed(world.rank)
+        yield draw()
         for _ in range(4):
-            yield numpy.random.randn()  # two are made at a time
-        yield numpy.random.rand()
+            yield draw_normal()
+        yield draw()
 
     def body(world):
         found = []
@@ -318,9 +343,9 @@ def test_each_rank_has_its_own_numpy_numbers_with_the_normal_one_that_is_kept_fo
             dist.barrier()
         return found
 
-    outside = numpy.random.get_state()[1].tolist()
+    outside = state()
     found = results(three, body)
-    assert numpy.random.get_state()[1].tolist() == outside
+    assert state() == outside
     for rank, each in enumerate(found):
         assert each == list(draws(three.worlds[rank]))
 

@@ -54,7 +54,7 @@ def found_on_ranks(ranks, group, dtype):
         cotangent(kind, y, ranks.rank, at)
         for at, (kind, y) in enumerate(zip(SIGNATURE.results, distributed(group)(arguments), strict=True))
     ]
-    slopes = owed(ranks, SIGNATURE, distributed(group), arguments, given)
+    (slopes,) = owed(ranks, SIGNATURE, distributed(group), arguments, [given])
     return [one.gradient(ranks.rank).tolist() for one in slopes]
 
 
@@ -101,7 +101,8 @@ def test_backward_gives_none_where_the_graph_is_cut_and_where_nothing_was_asked(
 def one_argument_without_gradient(ranks, group):
     weights, index = torch.ones(3, dtype=torch.float64), torch.tensor([2, 0])
     run = lambda args: [args[0][args[1]]]  # noqa: E731
-    slopes = owed(ranks, parse("V, R -> V"), run, [weights, index], [torch.tensor([1.0, 5.0], dtype=torch.float64)])
+    loss = [torch.tensor([1.0, 5.0], dtype=torch.float64)]
+    (slopes,) = owed(ranks, parse("V, R -> V"), run, [weights, index], [loss])
     return slopes[0].gradient(ranks.rank).tolist(), slopes[1]
 
 

@@ -5,6 +5,7 @@ Every rank runs the same lines with the same sample, and so knows what the other
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,9 +100,17 @@ def tangent(kind: Type, value: torch.Tensor, rank: int, *key: object) -> torch.T
 
 
 def _written(value: torch.Tensor) -> list[Any]:
+    return [str(value.dtype).removeprefix("torch."), list(value.shape), bits(value).hex()]
+
+
+def bits(value: torch.Tensor) -> bytes:
+    r"""Return the memory of a tensor's elements, in their order.
+
+    >>> bits(torch.tensor([1, 256], dtype=torch.int16))
+    b'\x01\x00\x00\x01'
+    """
     plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    data = bytes(plain.view(-1).view(torch.uint8).tolist()).hex() if plain.numel() else ""
-    return [str(plain.dtype).removeprefix("torch."), list(plain.shape), data]
+    return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
 
 
 def _read(written: list[Any]) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -39,8 +39,7 @@ def test_ranks_may_use_different_results(subject: Subject, world: World) -> None
             continue
         tried = True
         need_right_gradient(claim, world)
-        for losses in _partial_losses(signature, look, world):
-            _expect_gradients(claim, signature, losses[world.rank], world)
+        _expect_gradients(claim, [used[world.rank] for used in _partial_losses(signature, look, world)], world)
     need(tried, "it returns at most one tensor that has a gradient")
 
 
@@ -55,24 +54,27 @@ def _partial_losses(signature: Signature, look: Observation, world: World) -> It
         yield [tuple(at for at in look.differentiable if at != left_out)] * world.size
 
 
-def _expect_gradients(claim: Claim, signature: Signature, used: Sequence[int], world: World) -> None:
-    call = claim.call.along_two()
-    everyone, run = all_ranks(world), call.in_group(world_group())
+def _expect_gradients(claim: Claim, losses: Sequence[Sequence[int]], world: World) -> None:
+    """Assert that the gradients are right for each loss, given the results that it uses on this rank."""
+    signature, call, everyone = signature_of(claim), claim.call.along_two(), all_ranks(world)
+    run = call.in_group(world_group())
     mine = by_types(everyone.agreed(call.samples()), signature, world.rank)
-    results = run(mine)
     given = [
-        cotangent(kind, result, world.rank, at) if at in used else None
-        for at, (kind, result) in enumerate(zip(signature.results, results, strict=True))
+        cotangent(kind, y, world.rank, at) if at in claim.observed.differentiable else torch.zeros_like(y)
+        for at, (kind, y) in enumerate(zip(signature.results, run(mine), strict=True))
     ]
-    gradients = everyone.tensors(backward(run, mine, given))
-    filled = [torch.zeros_like(y) if g is None else g for g, y in zip(given, results, strict=True)]
-    slopes = owed(everyone, signature, run, [x.detach() for x in mine], filled, call.precision)
-    own_losses = any(signature.results[at].loss_differs for at in used)
-    for at, (kind, slope) in enumerate(zip(signature.arguments, slopes, strict=True)):
-        if slope is not None and mine[at].requires_grad:
-            name = f"the gradient of argument {at} of {call.label}"
-            why = problem(kind, slope, [rank[at] for rank in gradients], own_losses, name)
-            expect.that(not why, f"where ranks use only some of the results: {call.told(why)}")
+    partial = [[g if at in used else None for at, g in enumerate(given)] for used in losses]
+    filled = [[torch.zeros_like(g) if at not in used else g for at, g in enumerate(given)] for used in losses]
+    fixed = [x.detach() for x in mine]
+    slopes = owed(everyone, signature, run, fixed, filled, call.precision)
+    for used, loss, owing in zip(losses, partial, slopes, strict=True):
+        gradients = everyone.tensors(backward(run, mine, loss))
+        own_losses = any(signature.results[at].loss_differs for at in used)
+        for at, (kind, slope) in enumerate(zip(signature.arguments, owing, strict=True)):
+            if slope is not None and mine[at].requires_grad:
+                name = f"the gradient of argument {at} of {call.label}"
+                why = problem(kind, slope, [rank[at] for rank in gradients], own_losses, name)
+                expect.that(not why, f"where ranks use only some of the results: {call.told(why)}")
 
 
 @clause("Collective.backward.twice")
@@ -87,11 +89,13 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         need_right_gradient(claim, world)
         need(_one_shape_each(look), "a result has different shapes on different ranks")
         drawn, call = _incoming(look, world), claim.call.along_two()
-        run = _gradient(call, asked, look, drawn)
-        samples = [*all_ranks(world).agreed(call.samples()), *(call.shrunk(g).requires_grad_() for g in drawn)]
+        groups = _moving_together(signature, drawn)
+        run = _gradient(call, asked, drawn, groups)
+        steps = [call.shrunk([drawn[at] for at in group]).requires_grad_() for group in groups]
+        samples = [*all_ranks(world).agreed(call.samples()), *steps]
         if _is_refused(run, samples, world):
             continue
-        choices = list(_gradient_signatures(signature, asked, look))
+        choices = list(_gradient_signatures(signature, asked, groups))
         found = kept_of(all_ranks(world), run, samples, len(asked), call.precision, choices)
         if not any(finding.kept for finding in found):
             raise Deviation(
@@ -112,19 +116,36 @@ def _collectives_in_backward(call: TensorCall, run: GroupCall, samples: Sequence
     return f"backward starts {names}, which autograd may not see" if names else ""
 
 
-def _gradient(call: TensorCall, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> GroupCall:
-    """The gradients by the arguments that ask for one, as a function of the arguments and the cotangents."""
+def _moving_together(signature: Signature, drawn: Mapping[int, torch.Tensor]) -> list[list[int]]:
+    """Return the results whose incoming gradients move together: those of one type, for they are of one type too.
+
+    That of a result of type P is of type R or I, each its own, so it moves alone.
+    """
+    groups: dict[object, list[int]] = {}
+    for at, g in drawn.items():
+        kind = signature.results[at]
+        groups.setdefault((kind, g.dtype, at if kind is Type.P else None), []).append(at)
+    return list(groups.values())
+
+
+def _gradient(
+    call: TensorCall, asked: Sequence[int], drawn: Mapping[int, torch.Tensor], groups: Sequence[Sequence[int]]
+) -> GroupCall:
+    """The gradients by the arguments that ask for one, as a function of the arguments and of the steps."""
 
     def gradient(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        count = len(tensors) - len(look.differentiable)
+        count = len(tensors) - len(groups)
         inputs = list(tensors[:count])
         # In a network what comes in is no leaf, and PyTorch refuses to write into a leaf alone: it would hide the rest.
-        given = [call.grown(steps, own).clone() for steps, own in zip(tensors[count:], drawn, strict=True)]
+        given = {
+            at: call.grown(steps, drawn[at], f"incoming {at}").clone()
+            for group, steps in zip(groups, tensors[count:], strict=True)
+            for at in group
+        }
         for at in asked:  # leaves would do as well, but those of a caller have no graph
             inputs[at] = inputs[at] if inputs[at].requires_grad else inputs[at].detach().requires_grad_()
         results = call.in_group(world_group())(inputs)
-        roots = [results[at] for at in look.differentiable]
-        pairs = [(y, g.to(y.dtype)) for y, g in zip(roots, given, strict=True) if y.requires_grad]
+        pairs = [(results[at], g.to(results[at].dtype)) for at, g in given.items() if results[at].requires_grad]
         found = torch.autograd.grad(
             [y for y, _ in pairs],
             [inputs[at] for at in asked],
@@ -143,11 +164,11 @@ def _one_shape_each(look: Observation) -> bool:
     )
 
 
-def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
+def _incoming(look: Observation, world: World) -> dict[int, torch.Tensor]:
     """A gradient for each result that has one, the same on every rank."""
-    zeroth = [look.results[0][at] for at in look.differentiable]
-    drawn = [cotangent(Type.P, y, 0, "twice", at) for at, y in enumerate(zeroth) if y is not None]
-    return [to_double(g).to(world.device) for g in drawn]
+    zeroth = {at: look.results[0][at] for at in look.differentiable}
+    drawn = {at: cotangent(Type.P, y, 0, "twice", at) for at, y in zeroth.items() if y is not None}
+    return {at: to_double(g).to(world.device) for at, g in drawn.items()}
 
 
 def _is_refused(run: GroupCall, samples: Sequence[torch.Tensor], world: World) -> bool:
@@ -179,9 +200,11 @@ def _refusal(run: GroupCall, samples: Sequence[torch.Tensor]) -> str:
     return ""
 
 
-def _gradient_signatures(signature: Signature, asked: Sequence[int], look: Observation) -> Iterator[Signature]:
+def _gradient_signatures(
+    signature: Signature, asked: Sequence[int], groups: Sequence[Sequence[int]]
+) -> Iterator[Signature]:
     """The types that the gradient may have, by those of the Function."""
-    incoming = itertools.product(*(GRADIENT_TYPES[signature.results[at]] for at in look.differentiable))
+    incoming = itertools.product(*(GRADIENT_TYPES[signature.results[group[0]]] for group in groups))
     outgoing = list(itertools.product(*(GRADIENT_TYPES[signature.arguments[at]] for at in asked)))
     for given, found in itertools.product(incoming, outgoing):
         yield Signature((*signature.arguments, *given), found)

@@ -91,6 +91,7 @@ def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> li
 def _lengthened(claim: Claim, world: World) -> TensorCall | None:
     """Return the call with longer tensors; None on every rank if one rank has none: numbers may differ."""
     call = claim.call.lengthened()
+    call = call and call.along_two()
     return call if all(world.exchange(call is not None)) else None
 
 

@@ -91,7 +91,13 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
         NotApplicable: the subject does not take the dtype.
         Skipped: no signature was given, and there are too many to try.
     """
-    return world.once(("claims", dtype), lambda: [_claim(call, world) for call in calls_in(subject, world, dtype)])
+
+    def found() -> list[Claim]:
+        calls = calls_in(subject, world, dtype)
+        exact = [None] * len(calls) if dtype == "float64" else claims(subject, world)
+        return [_claim(call, world, one) for call, one in zip(calls, exact, strict=True)]
+
+    return world.once(("claims", dtype), found)
 
 
 def need_judged_on(subject: Subject, ranks: int) -> None:
@@ -145,8 +151,8 @@ def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank:
     return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
 
 
-def _claim(call: TensorCall, world: World) -> Claim:
-    """Make one call on all ranks, and choose the signature that it is judged by."""
+def _claim(call: TensorCall, world: World, exact: Claim | None) -> Claim:
+    """Make one call on all ranks, and choose the signature that it is judged by; that in double precision may help."""
     ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
     results = len(run(by_types(samples, None, world.rank)))
@@ -167,7 +173,8 @@ def _claim(call: TensorCall, world: World) -> Claim:
         found = tuple(finding for finding in kept if finding.kept)
         best = strongest([finding.signature for finding in found])
         signature = best[0] if best else None
-    look = observe(ranks, run, samples, differs(signature), call.precision) if signature else None
+    known = exact.look if exact and exact.signature == signature else None
+    look = observe(ranks, run, samples, differs(signature), call.precision, known) if signature else None
     return Claim(call, signature, found, look, results)
 
 

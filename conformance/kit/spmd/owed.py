@@ -93,10 +93,10 @@ def owed(
     signature: Signature,
     run: GroupCall,
     arguments: Sequence[torch.Tensor],
-    cotangents: Cotangents,
+    losses: Sequence[Cotangents],
     precision: float = DOUBLE,
-) -> tuple[Slopes | None, ...]:
-    """Compute what the gradient of each argument must be; None for one that cannot have a gradient.
+) -> list[tuple[Slopes | None, ...]]:
+    """Compute for each loss what the gradient of each argument must be; None for one that cannot have a gradient.
 
     ``slopes.gradient(rank)`` is what this rank returns for an argument of type V, I or P; for one of type R it is what
     the gradients of all ranks add up to.
@@ -106,15 +106,12 @@ def owed(
         signature: a type for each argument and result.
         run: the Function.
         arguments: what this rank holds, in double precision, by the types of the signature.
-        cotangents: this rank's, by the types of the signature.
+        losses: this rank's cotangents in each, by the types of the signature.
         precision: the machine epsilon that the Function works with.
     """
-    if isinstance(run, DeclaredGroupCall):
-        return _declared(ranks, run, arguments, cotangents, precision)
-    parts = [_part(kind, g, ranks.size) for kind, g in zip(signature.results, cotangents, strict=True)]
-    moves = [kind.differs for kind in signature.arguments]
-    (slopes,) = loss_slopes(ranks, run, arguments, moves, [parts], precision)
-    return slopes
+    if not isinstance(run, DeclaredGroupCall):
+        losses = [[_part(*one, ranks.size) for one in zip(signature.results, loss, strict=True)] for loss in losses]
+    return loss_slopes(ranks, run, arguments, [kind.differs for kind in signature.arguments], losses, precision)
 
 
 def loss_slopes(
@@ -139,12 +136,15 @@ def loss_slopes(
         return [_declared(ranks, run, arguments, loss, precision) for loss in losses]
     steps = [precision ** (1 / 3) * rms_size(x) if differentiable(x) else 0.0 for x in arguments]
     points = [arguments, *_moved(ranks, arguments, alone, steps)]
-    weights = [[None if g is None else _read(g) for g in loss] for loss in losses]
-    used = {at for loss in losses for at, g in enumerate(loss) if g is not None}
-    seen = []
+    used = sorted({at for loss in losses for at, g in enumerate(loss) if g is not None})
+    if not used:
+        return [(None,) * len(arguments) for _ in losses]
+    seen, weights = [], None
     for point in points:
-        results = [_read(result) if at in used else None for at, result in enumerate(run(point))]
-        seen.append([_inner(loss, results) for loss in weights])
+        results = run(point)
+        found = [_read(results[at]) for at in used]
+        weights = _weights([[loss[at] for at in used] for loss in losses], found) if weights is None else weights
+        seen.append(_parts(weights, _flat(found)))
     told = ranks.exchange([steps, seen])
     every_step = [rank_steps for rank_steps, _ in told]
     values = torch.tensor([rank_seen for _, rank_seen in told], dtype=torch.float64)
@@ -244,12 +244,22 @@ def _read(tensor: torch.Tensor) -> torch.Tensor:
     return to_double(tensor.detach()).cpu()
 
 
-def _inner(cotangents: Cotangents, results: Cotangents) -> tuple[float, float]:
-    """Compute this rank's part of a loss, and the size of its terms."""
-    value = size = 0.0
-    for cotangent, result in zip(cotangents, results, strict=True):
-        if cotangent is not None and result is not None:
-            terms = (cotangent.conj() * result).real
-            value += float(terms.sum())
-            size += float(terms.abs().sum())
-    return value, size
+def _weights(losses: Sequence[Cotangents], results: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return a row for each loss: its cotangents one after the other, zeros for results that it does not use."""
+    return torch.stack(
+        [
+            _flat([torch.zeros_like(y) if g is None else _read(g) for g, y in zip(loss, results, strict=True)]).conj()
+            for loss in losses
+        ]
+    )
+
+
+def _parts(weights: torch.Tensor, result: torch.Tensor) -> list[list[float]]:
+    """Compute this rank's part of each loss, and the size of its terms."""
+    terms = (weights * result).real.masked_fill(weights == 0, 0)  # whatever a result is that a loss does not use
+    found: list[list[float]] = torch.stack([terms.sum(1), terms.abs().sum(1)], 1).tolist()
+    return found
+
+
+def _flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import torch
 import torch.autograd.forward_ad as fwd
@@ -153,23 +154,23 @@ class TensorCall:
     def _steps(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.new_zeros(self.directions)
 
-    def shrunk(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return what to differentiate by in place of a tensor: itself, or, if large, steps along some directions."""
-        return tensor.detach().clone() if tensor.numel() <= self.most else self._steps(tensor)
+    def shrunk(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return what to differentiate by in place of other tensors of one dtype: steps that move all of them."""
+        return self._steps(to_double(tensors[0].detach()))
 
-    def grown(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        """The tensor that such a value stands for, differentiable."""
-        return given if own.numel() <= self.most else _along(given, own, _directions(own, given.dtype, self.directions))
+    def grown(self, steps: torch.Tensor, own: torch.Tensor, name: str) -> torch.Tensor:
+        """The tensor that such steps stand for, differentiable; a name tells its directions from those of others."""
+        return _along(steps, own, self._directions_of(name, own, steps.dtype))
 
     @functools.cached_property
-    def _drawn(self) -> dict[tuple[int, torch.dtype], torch.Tensor]:
+    def _drawn(self) -> dict[tuple[int | str, torch.dtype], torch.Tensor]:
         return {}
 
-    def _directions_of(self, at: int, dtype: torch.dtype) -> torch.Tensor:
-        """The directions that one of the tensors is moved along: made once, for the call is made again and again."""
-        if (at, dtype) not in self._drawn:
-            self._drawn[at, dtype] = _directions(self.tensors[at], dtype, self.directions)
-        return self._drawn[at, dtype]
+    def _directions_of(self, name: int | str, own: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """The directions that a tensor is moved along: made once, for the call is made again and again."""
+        if (name, dtype) not in self._drawn:
+            self._drawn[name, dtype] = _directions(own, dtype, self.directions, name)
+        return self._drawn[name, dtype]
 
     def in_group(self, group: Any) -> GroupCall:
         """The call as a function of :meth:`samples`, in a process group."""
@@ -228,7 +229,7 @@ class TensorCall:
         own = self.tensors[at]
         if not differentiable(own):
             return (own if at in self.uneven else given).clone()
-        moved = _along(given, own, self._directions_of(at, given.dtype)) if self._is_moved_along(at) else given
+        moved = _along(given, own, self._directions_of(at, own, given.dtype)) if self._is_moved_along(at) else given
         # A copy: a Function may change what it is given.
         return moved.to(self._dtype(own), copy=True)
 
@@ -279,8 +280,8 @@ def _along(steps: torch.Tensor, own: torch.Tensor, directions: torch.Tensor) -> 
     return own.detach().to(steps.dtype) + (directions @ steps).reshape(own.shape)
 
 
-def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
+def _directions(like: torch.Tensor, dtype: torch.dtype, count: int, name: int | str) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(crc32(str(name).encode()))
     drawn = torch.randn(like.numel(), count, dtype=dtype, generator=generator, device="cpu")
     size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
     return (drawn * size.cpu()).to(like.device)

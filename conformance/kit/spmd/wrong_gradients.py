@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
@@ -16,11 +14,7 @@ from conformance.kit.spmd.claims import Claim, by_types, signature_of
 from conformance.kit.spmd.keeps import find, judge_signature
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
-from conformance.kit.tensors import to_double
 from conformance.kit.world import World
-
-#: A result in a lower precision is that in double if it is so near, in units of the precision.
-_ROUNDED = 8
 
 
 def wrong_gradient(claim: Claim, world: World) -> str:
@@ -64,26 +58,10 @@ def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: Wo
     mine = by_types(samples, signature, world.rank)
     if coarse <= exact.precision or world.try_call(exact.in_group(world_group()), mine) is None:
         return False
-    own, fine = (
-        observe(ranks, call.in_group(world_group()), samples, differs(signature), call.precision)
-        for call in (claim.call, exact)
-    )
-    pairs = zip(itertools.chain(*own.results), itertools.chain(*fine.results), strict=True)
-    if own.differentiable != fine.differentiable or not all(_is_rounded(one, other, coarse) for one, other in pairs):
-        return False
-    slopes = {
-        loss: tuple(one and replace(one, precision=coarse) for one in everyones)
-        for loss, everyones in fine.slopes.items()
-    }
-    return judge_signature(signature, {differs(signature): replace(own, slopes=slopes)}).kept
-
-
-def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision: float) -> bool:
-    """Whether two results are the same up to a little rounding."""
-    if one is None or exact is None or one.shape != exact.shape:
-        return one is exact
-    wide, other = to_double(one), to_double(exact)
-    return not wide.numel() or bool((wide - other).abs().max() <= _ROUNDED * precision * other.abs().max())
+    look = None
+    for call in (exact, claim.call):
+        look = observe(ranks, call.in_group(world_group()), samples, differs(signature), call.precision, look)
+    return look is not None and look.is_exact and judge_signature(signature, {differs(signature): look}).kept
 
 
 def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -29,7 +29,7 @@ Transfers = list[list[Transfer]]
 
 
 def memory(tensor: Tensor) -> Tensor:
-    """Return the elements in memory order: Gloo and NCCL ignore strides in what they reduce or broadcast."""
+    """Return the elements in memory order: Gloo and NCCL ignore strides in what they reduce, broadcast or scatter."""
     if tensor.is_contiguous() or tensor.is_sparse:
         return tensor if tensor.is_sparse else tensor.view(-1)
     return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
@@ -104,9 +104,15 @@ def _gathered_flat(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
 
 
 def reduce_scatter(calls: list[Arguments]) -> Transfers:
-    """``reduce_scatter_``."""
-    lists = [call["input_tensors"][0] for call in calls]
-    return [[Transfer(call["output_tensors"][0], tuple(own[rank] for own in lists))] for rank, call in enumerate(calls)]
+    """``reduce_scatter_``: as Gloo, a rank copies its own part to where it will arrive, and adds to it in memory."""
+    found: Transfers = []
+    for rank, call in enumerate(calls):
+        to, brought = call["output_tensors"][0], [each["input_tensors"][0][rank] for each in calls]
+        order = sorted(range(to.dim()), key=lambda dim: -to.stride(dim))
+        own = brought[rank].permute(order)
+        parts = (own if part is brought[rank] else memory(part).view(own.shape) for part in brought)
+        found.append([Transfer(memory(to).view(own.shape), tuple(parts))])
+    return found
 
 
 def reduce_scatter_single(calls: list[Arguments]) -> Transfers:
@@ -139,7 +145,7 @@ def gather(calls: list[Arguments]) -> Transfers:
 def scatter(calls: list[Arguments]) -> Transfers:
     """``scatter_``."""
     sent = calls[calls[0]["root_rank"]]["input_tensors"][0]
-    return [[Transfer(call["output_tensors"][0], (part,))] for call, part in zip(calls, sent, strict=True)]
+    return [[Transfer(memory(call["output_tensors"][0]), (memory(to),))] for call, to in zip(calls, sent, strict=True)]
 
 
 def all_to_all(calls: list[Arguments]) -> Transfers:

@@ -5,11 +5,13 @@ Grad mode, autocast, the current device, modes and the default device are per th
 
 from __future__ import annotations
 
+import _random
 import ctypes
 import itertools
 import random
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -42,15 +44,71 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 MEMBERS = ((Function, "apply"), (BackwardHook, "setup_input_hook"), (BackwardHook, "setup_output_hook"))
 
 
-class NumpyNumbers(NamedTuple):
-    """NumPy's state: the memory of its generator, which is quick to read, and the whole, which is slow."""
+class Numbers(NamedTuple):
+    """A state of a Mersenne twister: its memory, which is quick to read, and the whole, which is slow."""
 
     memory: bytes
     whole: tuple[Any, ...]
 
     def is_that_of(self, memory: bytes) -> bool:
-        """Tell whether this memory determines the state: a cached normal number is not part of it."""
-        return self.memory == memory and bool(memory) and not self.whole[3]
+        """Tell whether this memory determines the state: a normal number kept for later is not part of it."""
+        return self.memory == memory and bool(memory) and not self.whole[KEPT_NORMAL[len(self.whole)]]
+
+
+#: Where a state says whether a normal number is kept, by how many parts it has: Python's has three, NumPy's five.
+KEPT_NORMAL = {3: 2, 5: 3}
+
+
+class Twister:
+    """A generator whose whole state is read and written only where its memory has changed.
+
+    Args:
+        memory: returns its memory; empty if it is of another kind than usual.
+        read: returns the whole state.
+        write: restores the whole state.
+    """
+
+    def __init__(
+        self, memory: Callable[[], bytes], read: Callable[[], tuple[Any, ...]], write: Callable[[Any], object]
+    ) -> None:
+        self.memory, self.read, self.write = memory, read, write
+        self.last: Numbers | None = None
+
+    def taken(self) -> Numbers:
+        """Return the state."""
+        memory = self.memory()
+        if self.last is None or not self.last.is_that_of(memory):
+            self.last = Numbers(memory, self.read())
+        return self.last
+
+    def put(self, numbers: Numbers) -> None:
+        """Restore a state, given that the last one that was taken or restored is the present one."""
+        if self.last is None or not (self.last.is_that_of(numbers.memory) and numbers.is_that_of(self.last.memory)):
+            self.write(numbers.whole)
+        self.last = numbers
+
+
+#: How much memory a Mersenne twister has: its words, and the place among them (bytes).
+TWISTER = 625 * 4
+
+
+def _python_memory() -> bytes:
+    """Return the memory of Python's generator, which follows the head of the object; empty if it is of another size."""
+    usual = object.__basicsize__ + TWISTER + 4  # filled up to a multiple of eight
+    own = _random.Random.__basicsize__ == usual
+    return ctypes.string_at(id(vars(random)["_inst"]) + object.__basicsize__, TWISTER) if own else b""
+
+
+def _numpy_memory() -> bytes:
+    numpy = seeds.numpy_random()
+    generator = numpy.mtrand._rand._bit_generator
+    return ctypes.string_at(generator.ctypes.state_address, TWISTER) if isinstance(generator, numpy.MT19937) else b""
+
+
+_python = Twister(_python_memory, random.getstate, random.setstate)
+_numpy = Twister(
+    _numpy_memory, lambda: seeds.numpy_random().get_state(), lambda whole: seeds.numpy_random().set_state(whole)
+)
 
 
 @dataclass
@@ -59,8 +117,8 @@ class Saved:
 
     variables: list[tuple[ModuleType | type, str, Any]]
     torch_numbers: torch.Tensor
-    python_numbers: Any
-    numpy_numbers: NumpyNumbers | None
+    python_numbers: Numbers
+    numpy_numbers: Numbers | None
     dtype: torch.dtype
     stand_ins: list[stand_ins.StandIn]
 
@@ -75,8 +133,8 @@ def taken() -> Saved:
     return Saved(
         variables,
         torch.default_generator.get_state(),
-        random.getstate(),
-        _numpy_taken(),
+        _python.taken(),
+        _numpy.taken() if seeds.numpy_random() else None,
         torch.get_default_dtype(),
         stand_ins.taken_down(),
     )
@@ -88,8 +146,9 @@ def put(saved: Saved) -> None:
         if vars(owner).get(name) is not value:
             setattr(owner, name, value)
     torch.default_generator.set_state(saved.torch_numbers)
-    random.setstate(saved.python_numbers)
-    _numpy_put(saved.numpy_numbers)
+    _python.put(saved.python_numbers)
+    if saved.numpy_numbers is not None:
+        _numpy.put(saved.numpy_numbers)
     if torch.get_default_dtype() != saved.dtype:
         torch.set_default_dtype(saved.dtype)
     stand_ins.put_up(saved.stand_ins)
@@ -109,35 +168,3 @@ def fresh(outside: Saved) -> Saved:
     new |= {"filters": [("ignore", None, Warning, None, 0)]}  # as in a rank's process
     variables = [(module, name, new.get(name, value)) for module, name, value in outside.variables]
     return replace(outside, variables=variables, stand_ins=[])
-
-
-#: The last state of NumPy that was read or restored.
-_numpy_last: NumpyNumbers | None = None
-#: How much memory a Mersenne twister has: its words, and the place among them (bytes).
-TWISTER = 625 * 4
-
-
-def _numpy_memory(numpy: Any) -> bytes:
-    """Return the memory of NumPy's generator; empty if it is of another kind than usual."""
-    generator = numpy.mtrand._rand._bit_generator
-    return ctypes.string_at(generator.ctypes.state_address, TWISTER) if isinstance(generator, numpy.MT19937) else b""
-
-
-def _numpy_taken() -> NumpyNumbers | None:
-    global _numpy_last
-    numpy = seeds.numpy_random()
-    if not numpy:
-        return None
-    memory = _numpy_memory(numpy)
-    if _numpy_last is None or not _numpy_last.is_that_of(memory):
-        _numpy_last = NumpyNumbers(memory, numpy.get_state())
-    return _numpy_last
-
-
-def _numpy_put(numbers: NumpyNumbers | None) -> None:
-    global _numpy_last
-    if numbers is None:
-        return
-    if _numpy_last is None or not (_numpy_last.is_that_of(numbers.memory) and numbers.is_that_of(_numpy_last.memory)):
-        seeds.numpy_random().set_state(numbers.whole)
-    _numpy_last = numbers
