@@ -124,8 +124,8 @@ def page(rows: Iterable[dict[str, Any]]) -> str:
         lines += ["", "| class | ranks | clause | Gloo | simulated | reason |", "|---|---|---|---|---|---|"]
     joined = defaultdict(list)
     for cell in cells:
-        joined[cell.implementation, cell.clause, cell.gloo, cell.simulated, cell.why].append(str(cell.world))
-    for (name, clause, gloo, simulated, why), worlds in joined.items():
-        reason = why.replace("|", "\\|")
-        lines.append(f"| `{name}` | {', '.join(worlds)} | `{clause}` | {gloo} | {simulated} | {reason} |")
+        joined[cell.implementation, cell.clause, cell.gloo, cell.simulated].append(cell)
+    for (name, clause, gloo, simulated), alike in joined.items():
+        worlds, reason = ", ".join(str(cell.world) for cell in alike), alike[0].why.replace("|", "\\|")
+        lines.append(f"| `{name}` | {worlds} | `{clause}` | {gloo} | {simulated} | {reason} |")
     return "\n".join(lines) + "\n"
