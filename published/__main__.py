@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from conformance.core.errors import BAD_USAGE
 from published.packages import PACKAGES, Package, install, package
 from published.result import Row, beyond, dated, merge, rows, show
 from published.run import Judged, judged
@@ -21,6 +22,9 @@ RESULTS = DATA / "published.json"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out the command; return status 1 if a verdict differs from the recorded one."""
     given = _parser().parse_args(arguments)
+    if given.update and given.backend:
+        print("--update goes without --backend: the site shows the verdicts on Gloo", file=sys.stderr)
+        return BAD_USAGE
     try:
         chosen = tuple(package(name) for name in given.names) or PACKAGES
     except KeyError as error:
@@ -28,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(name, [entry.key for entry in PACKAGES], 1)
         hint = f"did you mean {near[0]}?" if near else f"published/packages.py has the names of all {len(PACKAGES)}"
         print(f"no package {name} in the table; {hint}", file=sys.stderr)
-        return 4
+        return BAD_USAGE
     results, table = Path(given.into) / file_of(given.device), []
     with ThreadPoolExecutor(given.jobs) as workers:
         for found in workers.map(lambda one: _one(one, given), chosen):
@@ -55,7 +59,7 @@ def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
         install(entry)
     except RuntimeError as error:
         return [Judged.not_installed(one, str(error)) for one in entries((entry,))]
-    found = judged(entry, entries((entry,)), given.ranks, given.timeout, given.device)
+    found = judged(entry, entries((entry,)), given.ranks, given.timeout, given.device, given.backend)
     print(f"{entry.label}: {len(entries((entry,)))} subjects", file=sys.stderr)
     return found
 
@@ -80,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--report", metavar="DIR", help="also write report.json and the rest for each package")
     parser.add_argument("--ranks", default=(1, 2, 3), type=_ranks, help="worlds for the gathers (default 1,2,3)")
     parser.add_argument("--device", default="cpu", help="where they run: cpu (default), emulated, cuda, ...")
+    parser.add_argument("--backend", default="", help="what the ranks talk over, such as simulated")
     parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
     parser.add_argument("--update", action="store_true", help="write the verdicts, for the site")

@@ -45,17 +45,17 @@ class Judged:
 
 
 def judged(
-    package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], timeout: float, device: str = "cpu"
+    package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], timeout: float, device: str, backend: str
 ) -> list[Judged]:
     """Run all tests that concern the subjects of a package."""
     subjects = tuple(entry.reference for entry in entries)
-    options = RunOptions(subjects=subjects, ranks=ranks, timeout=timeout, device=device, compile=False)
+    options = RunOptions(subjects=subjects, ranks=ranks, timeout=timeout, device=device, backend=backend, compile=False)
     with Session(options) as session:
         broken = _not_loadable(session, entries)
         if broken:
             rest = [entry for entry in entries if entry not in broken]
             found = [Judged.not_installed(entry, said) for entry, said in broken.items()]
-            return [*(judged(package, rest, ranks, timeout, device) if rest else []), *found]
+            return [*(judged(package, rest, ranks, timeout, device, backend) if rest else []), *found]
         tests = [test for test in session.tests if test.subject]
         report = session.report(tests, list(session.run(tests)), engine=False)
     return [Judged(package, tuple(entries), report)]

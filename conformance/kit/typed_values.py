@@ -109,7 +109,8 @@ def bits(value: torch.Tensor) -> bytes:
     >>> bits(torch.tensor([1, 256], dtype=torch.int16))
     b'\x01\x00\x00\x01'
     """
-    plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    # A copy waits for what is still under way, as the result of a functional collective may be.
+    plain = torch.empty(value.shape, dtype=value.dtype, device="cpu").copy_(value.detach())
     return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
 
 
