@@ -230,13 +230,13 @@ def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
     return total.div_(len(parts)) if operation == Name.AVG else total
 
 
-def expect_usable(operator: str, arguments: Arguments, rank: int, size: int) -> None:
+def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int, size: int) -> None:
     """Refuse what a backend refuses on the calling rank, whatever the other ranks do.
 
     Raises:
         ValueError: the tensors cannot be sent.
     """
-    if "reduce_op" in arguments and Name(arguments["reduce_op"].op()) not in _STEPS:
+    if operation is not None and operation not in _STEPS:
         raise ValueError("simulated ranks reduce by SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
     whole = arguments["tensors"] if "tag" in arguments else ()
     if operator == "alltoall_base_":
@@ -261,6 +261,11 @@ def expect_usable(operator: str, arguments: Arguments, rank: int, size: int) -> 
         if arguments[large].numel() != arguments[small].numel() * size:
             counts = arguments[large].numel(), arguments[small].numel()
             raise ValueError(f"{counts[0]} elements are not {size} times {counts[1]}")
+
+
+def operation_of(arguments: Arguments) -> Any:
+    """Return the kind of a reduction; None for another operator."""
+    return Name(arguments["reduce_op"].op()) if "reduce_op" in arguments else None
 
 
 def _expect_memory(tensor: Tensor) -> None:

@@ -21,7 +21,7 @@ from conformance.kit.world import JUDGED, LeftAlone, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
 from conformance.ranks.simulated import kernels, state
-from conformance.ranks.simulated.collectives import Name, expect_usable
+from conformance.ranks.simulated.collectives import expect_usable, operation_of
 from conformance.ranks.simulated.scheduler import Scheduler
 from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
 from conformance.ranks.worker import attempted
@@ -174,15 +174,15 @@ class Simulation:
 
     def carry_out(self, operator: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> Work:
         """Begin an operator for the rank whose turn it is."""
-        expect_usable(operator, arguments, group.rank(), group.size())
-        tensors = [each for name, each in arguments.items() if name != "process_group"]
-        text = f"{operator.strip('_')}({', '.join(described(tensors))}){_how(arguments)}"
+        rank, size, operation = group.rank(), group.size(), operation_of(arguments)
+        expect_usable(operator, arguments, operation, rank, size)
+        text = f"{operator.strip('_')}({', '.join(described(arguments.values()))}){_how(arguments, operation)}"
         self.scheduler.wait(text, lambda: True)  # another rank may be first, if the order is random
-        name, rank = state.name_among_ranks(group), group.rank()
+        name = state.name_among_ranks(group)
         try:
             if "tag" in arguments:
                 return self._message(operator, arguments, name, rank, text)
-            return self._collective(operator, arguments, (name, rank, group.size()), text)
+            return self._collective(operator, arguments, operation, (name, rank, size), text)
         except Mismatch:
             members = dist.get_process_group_ranks(group)
             brought = {members[each]: line for each, line in sorted(self.texts.items())}
@@ -192,11 +192,11 @@ class Simulation:
             self.scheduler.wait(text, lambda: False)
             raise
 
-    def _collective(self, operator: str, arguments: dict[str, Any], at: tuple[str, int, int], text: str) -> Work:
+    def _collective(
+        self, operator: str, arguments: dict[str, Any], operation: Any, at: tuple[str, int, int], text: str
+    ) -> Work:
         name, rank, size = at
         number = self.entered[name, rank] = self.entered.get((name, rank), -1) + 1
-        reduce_op = arguments.get("reduce_op")
-        operation = None if reduce_op is None else Name(reduce_op.op())
         if (name, number) not in self.collectives:
             self.collectives[name, number] = Collective(operator, size, operation)
         collective = self.collectives[name, number]
@@ -278,9 +278,9 @@ class Simulation:
         return outcomes
 
 
-def _how(arguments: dict[str, Any]) -> str:
+def _how(arguments: dict[str, Any], operation: Any) -> str:
     """Return the arguments on which ranks must agree: the kind of a reduction, and the root."""
-    how = f" by {Name(arguments['reduce_op'].op()).name}" if "reduce_op" in arguments else ""
+    how = "" if operation is None else f" by {operation.name}"
     return how + "".join(f", {word} {arguments[name]}" for name, word in ENDS.items() if name in arguments)
 
 

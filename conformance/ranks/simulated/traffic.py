@@ -5,8 +5,7 @@ Values are read when the first rank waits, and arrive at each rank when that ran
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,12 +58,15 @@ class Collective:
 
     def deliver(self, rank: int) -> None:
         """Deliver values to a rank; the first delivery reads the values of all ranks."""
-        with _unseen():
+        with _Unseen():
             if self.arrivals is None:
                 self.arrivals = self._read()
-        with _unseen(by_autograd=self.operator not in COPIED):
-            for to, value in self.arrivals.pop(rank, ()):
-                to.copy_(value if value.shape == to.shape else value.reshape(to.shape))
+            own = self.arrivals.pop(rank, ())
+            if self.operator not in COPIED:
+                _fill(own)
+                return
+        with _Hidden(), torch.enable_grad():
+            _fill(own)
 
     def _read(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
         values: dict[tuple[int, ...], Tensor] = {}
@@ -92,7 +94,7 @@ class Message:
     def read(self) -> Tensor:
         """Return the value, as it was at the first call."""
         if not self.is_read:
-            with _unseen():
+            with _Unseen():
                 self.tensor, self.is_read = self.tensor.clone(), True
         return self.tensor
 
@@ -130,7 +132,7 @@ class Receive:
         """Deliver the message."""
         if self.message is not None and self.tensor is not None:
             value = self.message.read()
-            with _unseen():
+            with _Unseen():
                 memory(self.tensor).copy_(value.view(-1))
             self.message = self.tensor = None  # nothing is kept alive
 
@@ -165,10 +167,31 @@ def _fits(to: Tensor, parts: Sequence[Tensor]) -> bool:
     return all(part.numel() == to.numel() and part.dtype == to.dtype for part in parts)
 
 
-@contextlib.contextmanager
-def _unseen(by_autograd: bool = True) -> Iterator[None]:
-    """Hide from modes what a backend writes into memory, and from autograd and version counters too, or not."""
-    below: Any = torch._C
-    own = below._AutoDispatchBelowADInplaceOrView() if by_autograd else torch.enable_grad()
-    with own, below.DisableTorchFunction(), below._DisableTorchDispatch():
-        yield
+def _fill(arrived: Iterable[tuple[Tensor, Tensor]]) -> None:
+    for to, value in arrived:
+        to.copy_(value if value.shape == to.shape else value.reshape(to.shape))
+
+
+class _Hidden:
+    """Hide from modes what a backend writes into memory. A class, for it is entered twice in every collective."""
+
+    def __init__(self) -> None:
+        below: Any = torch._C
+        self.hiding: tuple[Any, ...] = (below.DisableTorchFunction(), below._DisableTorchDispatch())
+
+    def __enter__(self) -> None:
+        for one in self.hiding:
+            one.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for one in reversed(self.hiding):
+            one.__exit__(*error)
+
+
+class _Unseen(_Hidden):
+    """Hide it from autograd and version counters too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        below: Any = torch._C
+        self.hiding = (below._AutoDispatchBelowADInplaceOrView(), *self.hiding)
