@@ -42,7 +42,7 @@ def documented(request: pytest.FixtureRequest) -> Entry:
 
 def test_a_documented_class_keeps_the_spec_that_was_written_from_it(documented: Entry):
     (recorded,) = (row for row in Row.read(RESULTS) if row.reference == documented.reference)
-    (found,) = judged(documented.package, (documented,), (1, 2), 60)
+    (found,) = judged(documented.package, (documented,), (1, 2), 60, "cpu", "")
     (row,) = rows(found)
     assert row.verdict in {"conforms", "deviates"}, row.findings
     assert row.summary == recorded.summary

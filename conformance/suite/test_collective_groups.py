@@ -22,7 +22,16 @@ from conformance.kit import (
 from conformance.kit.calls import Gradients
 from conformance.kit.display import shown
 from conformance.kit.process_groups import among, group_of, orders_groups
-from conformance.kit.spmd.claims import Claim, by_types, claims, in_smaller_group, kept_of, need_judged_on, signature_of
+from conformance.kit.spmd.claims import (
+    Claim,
+    by_types,
+    claims,
+    in_smaller_group,
+    kept_of,
+    moved,
+    need_judged_on,
+    signature_of,
+)
 from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.smaller_worlds import (
     OF_AS_MANY,
@@ -33,7 +42,7 @@ from conformance.kit.spmd.smaller_worlds import (
     may_count_ranks,
 )
 from conformance.kit.spmd.tensor_calls import jvp_of
-from conformance.kit.spmd.wrong_gradients import moved, wrong_gradient
+from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.typed_values import Ranks, cotangents_by_types
 
 TAKES_NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"

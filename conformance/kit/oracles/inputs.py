@@ -27,15 +27,15 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
     symmetric = is_strided(value) and _is_kept_symmetric(run, at, value, gradient)
 
     def rounded(x: Vector) -> Vector:
-        stored = _tensor(x, like)
-        return _vector((stored + stored.mH) / 2 if symmetric else stored)
+        stored = as_tensor(x, like)
+        return as_vector((stored + stored.mH) / 2 if symmetric else stored)
 
     def kept(x: Vector) -> Vector:
-        return _vector(symmetric_like(value, _tensor(x, like))) if is_strided(value) else x
+        return as_vector(symmetric_like(value, as_tensor(x, like))) if is_strided(value) else x
 
     def placed(x: Vector) -> torch.Tensor:
         moved = torch.empty_like(value) if is_strided(value) else value.clone()
-        stored_values(moved).copy_(_tensor(x, like))
+        stored_values(moved).copy_(as_tensor(x, like))
         return moved
 
     def forward(x: Vector) -> Vector:
@@ -52,11 +52,11 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
             return torch.zeros_like(x)
         whole = to_double(found.detach())
         stored = whole.reshape(-1)[places].reshape(like.shape) if places is not None else whole
-        return _vector((stored + stored.mH) / 2 if symmetric else stored)
+        return as_vector((stored + stored.mH) / 2 if symmetric else stored)
 
     of_dtypes = epsilon([*run.outputs, *run.leaves.values()])
     inside = max(of_dtypes, result_epsilon(world, run), working_epsilon(run.sample, world))
-    return VectorFunction(_vector(like), forward, backward, rounded, _rounding(run.outputs), of_dtypes, inside, kept)
+    return VectorFunction(as_vector(like), forward, backward, rounded, _rounding(run.outputs), of_dtypes, inside, kept)
 
 
 def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
@@ -86,25 +86,25 @@ def _places(value: torch.Tensor) -> torch.Tensor | None:
     return held[flat[held].argsort()]
 
 
-def _tensor(x: Vector, like: torch.Tensor) -> torch.Tensor:
+def as_tensor(x: Vector, like: torch.Tensor) -> torch.Tensor:
     """Convert a vector to the shape and dtype of a tensor."""
     wide = double_dtype(like.dtype)
     parts = x.view(*like.shape, 2) if wide.is_complex else x.view(like.shape)
     return (torch.view_as_complex(parts.contiguous()) if wide.is_complex else parts).to(like.device, like.dtype)
 
 
-def _vector(tensor: torch.Tensor) -> Vector:
+def as_vector(tensor: torch.Tensor) -> Vector:
     """Convert a tensor to a vector in double precision, complex numbers as pairs."""
     wide = to_double(tensor.detach()).resolve_conj().resolve_neg().cpu()
     return (torch.view_as_real(wide) if wide.is_complex() else wide).reshape(-1)
 
 
 def _joined(tensors: list[torch.Tensor]) -> Vector:
-    return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *map(_vector, tensors)])
+    return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *map(as_vector, tensors)])
 
 
 def _split(g: Vector, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """Split a vector into a dense tensor for each output."""
     whole = [dense(output.detach()) for output in outputs]
     sizes = [output.numel() * (2 if output.is_complex() else 1) for output in whole]
-    return [_tensor(part, output) for part, output in zip(g.split(sizes), whole, strict=True)]
+    return [as_tensor(part, output) for part, output in zip(g.split(sizes), whole, strict=True)]

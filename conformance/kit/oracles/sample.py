@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -45,7 +45,7 @@ class JudgedInput:
     @property
     def may_pass(self) -> bool:
         """Whether an error would have been seen, or none would matter."""
-        return _may_pass(self.judgement, self.limit) or self.judgement.may_be_meant
+        return is_enough(self.judgement, self.limit) or self.judgement.may_be_meant
 
 
 def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
@@ -80,7 +80,7 @@ def said_of(judged: Sequence[JudgedInput]) -> str:
     passing = {one.sample.names[one.at] for one in judged if one.may_pass}
     coarse = [one for one in judged if one.sample.names[one.at] not in passing]
     if coarse:
-        raise Skipped(_too_coarse(coarse))
+        raise Skipped(too_coarse({one.name: one.judgement for one in coarse}))
     seen = [one.judgement for one in judged if one.is_seen]
     said = []
     left = [one for one in judged if not one.is_seen and not one.judgement.may_be_meant]
@@ -94,15 +94,14 @@ def said_of(judged: Sequence[JudgedInput]) -> str:
     return "; ".join([*said, max(seen, key=lambda one: one.resolution).seen] if seen else said)
 
 
-def _too_coarse(coarse: Sequence[JudgedInput]) -> str:
-    """Explain why gradients do not pass, and what helps."""
-    found = [one.judgement for one in coarse]
-    worst = max(found, key=lambda one: one.resolution if one.verdict == "agrees" else math.inf)
+def too_coarse(coarse: Mapping[str, Judgement]) -> str:
+    """Explain why gradients do not pass, by their names, and what helps."""
+    worst = max(coarse.values(), key=lambda one: one.resolution if one.verdict == "agrees" else math.inf)
     if worst.verdict == "agrees" and worst.resolution < 1:
         why = f"the smallest detectable error is {percent(worst.resolution)} ({worst.oracle})"
     else:
         why = f"no error would be detected ({worst.oracle}: {worst.rule})"
-    return f"gradient of {', '.join(one.name for one in coarse)} not judged: {why}; {_ADVICE}"
+    return f"gradient of {', '.join(coarse)} not judged: {why}; {_ADVICE}"
 
 
 def _by_derivative(sample: SampleCall, world: World, limit: float) -> dict[int, Judgement]:
@@ -123,7 +122,7 @@ def _by_derivative(sample: SampleCall, world: World, limit: float) -> dict[int, 
 
 def _is_settled(judged: list[Judgement], limit: float) -> bool:
     """Whether no other point needs to be judged: one was judged finely, or two show a deviation."""
-    return any(_may_pass(one, limit) for one in judged) or [one.verdict for one in judged].count("differs") == 2
+    return any(is_enough(one, limit) for one in judged) or [one.verdict for one in judged].count("differs") == 2
 
 
 def _joined(judged: list[Judgement]) -> Judgement:
@@ -134,5 +133,6 @@ def _joined(judged: list[Judgement]) -> Judgement:
     return min(others, key=lambda one: (one.verdict != "agrees", one.resolution))
 
 
-def _may_pass(judgement: Judgement, limit: float) -> bool:
+def is_enough(judgement: Judgement, limit: float) -> bool:
+    """Whether an error beyond a limit would have been detected, or the input hardly matters."""
     return judgement.is_finer_than(limit) or judgement.rule == gradient.NEGLIGIBLE

@@ -9,6 +9,7 @@ import torch
 
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
+from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, declares
@@ -23,6 +24,7 @@ from conformance.kit.world import World
 
 #: Up to how many tensors all signatures are tried, and up to how many kept signatures are an answer.
 _FEW = 3
+GIVE_TYPES = 'give its types, such as --types "V, R -> V"'
 #: Types of arguments and results that say little: whatever ranks that hold the same compute, as a maximum of them.
 LITTLE = [({Type.R}, {Type.P}), ({Type.R}, {Type.R}), ({Type.I}, {Type.I})]
 
@@ -37,6 +39,7 @@ class Claim:
         found: what it keeps, if nothing was claimed.
         look: what the ranks did with inputs of the signature's types.
         results: how many tensors it returns.
+        is_finest: whether this is the finest precision that it takes.
     """
 
     call: TensorCall
@@ -44,6 +47,7 @@ class Claim:
     found: tuple[SignatureJudgement, ...]
     look: Observation | None
     results: int
+    is_finest: bool
 
     @property
     def is_found(self) -> bool:
@@ -95,7 +99,8 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
     def found() -> list[Claim]:
         calls = calls_in(subject, world, dtype)
         exact = [None] * len(calls) if dtype == "float64" else claims(subject, world)
-        return [_claim(call, world, one) for call, one in zip(calls, exact, strict=True)]
+        pairs = zip(calls, exact, strict=True)
+        return [one if one and one.call.dtypes == call.dtypes else _claim(call, world, one) for call, one in pairs]
 
     return world.once(("claims", dtype), found)
 
@@ -151,6 +156,17 @@ def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank:
     return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
 
 
+def moved(samples: Sequence[torch.Tensor], number: int = 0) -> list[torch.Tensor]:
+    """Return other samples nearby, by number; whole numbers are unchanged."""
+    return [_moved(x, 1000 * number + at) if x.requires_grad else x for at, x in enumerate(samples)]
+
+
+def _moved(sample: torch.Tensor, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator, device="cpu").to(sample.device)
+    return (sample.detach() + 0.05 * rms_size(sample) * drawn).requires_grad_()
+
+
 def _claim(call: TensorCall, world: World, exact: Claim | None) -> Claim:
     """Make one call on all ranks, and choose the signature that it is judged by; that in double precision may help."""
     ranks, run = all_ranks(world), call.in_group(world_group())
@@ -163,19 +179,21 @@ def _claim(call: TensorCall, world: World, exact: Claim | None) -> Claim:
     found: tuple[SignatureJudgement, ...] = ()
     if signature is None and declares(call.subject.function) and world.size > 1:
         signature = _hooked(call, world, results)
+    elif signature is None and exact:
+        signature, found = exact.signature, exact.found
     elif signature is None:
         if len(samples) + results > _FEW:
-            raise Skipped(
-                f"it has {len(samples) + results} tensors, too many to try all signatures: give its types, "
-                'such as --types "V, R -> V"'
-            )
+            raise Skipped(f"it has {len(samples) + results} tensors, too many to try all signatures: {GIVE_TYPES}")
+        if call.precision > SINGLE:
+            raise Skipped(f"it takes half precision alone, too coarse to find its types: {GIVE_TYPES}")
         kept = kept_of(ranks, run, samples, results, call.precision)
         found = tuple(finding for finding in kept if finding.kept)
         best = strongest([finding.signature for finding in found])
         signature = best[0] if best else None
-    known = exact.look if exact and exact.signature == signature else None
+    finer = exact is not None and exact.signature == signature and exact.call.precision < call.precision
+    known = exact.look if exact and finer else None
     look = observe(ranks, run, samples, differs(signature), call.precision, known) if signature else None
-    return Claim(call, signature, found, look, results)
+    return Claim(call, signature, found, look, results, exact is None)
 
 
 def _hooked(call: TensorCall, world: World, results: int) -> Signature:

@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.spmd.owed import GroupCall, Slopes, backward, loss_slopes
+from conformance.kit.numerics.tolerances import RESOLUTION_IN_HALF
+from conformance.kit.spmd.owed import GroupCall, Slopes, backward, loss_slopes, tolerance_of
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.typed_values import Ranks, argument, bits, cotangent
 
 #: A result in a lower precision is that in double if it is so near, in units of the precision.
 ROUNDINGS = 8
+#: How far what is zero but for rounding may be off, in units of the precision of what comes in.
+ROUNDINGS_OF_SUMS = 4
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
 LossOfResult = tuple[int, bool]
 
@@ -69,7 +72,8 @@ def observe(
         differing: for each of them, whether ranks get different values.
         precision: the machine epsilon that the Function works with.
         exact: the same in double precision. If results agree with it to rounding, so do slopes, and they are not
-            measured again: in half precision its own would be those of steps a fifth as long as the numbers.
+            measured again: in half precision its own would be those of steps a fifth as long as the numbers, and an
+            error of a factor of two would pass.
     """
     kinds = [Type.V if one else Type.R for one in differing]
     mine = [
@@ -84,8 +88,10 @@ def observe(
     }
     gradients = {loss: ranks.tensors(backward(run, mine, given)) for loss, given in losses.items()}
     if exact is not None and places == exact.differentiable and _are_rounded(everyones, exact.results, precision):
+        largest = map(max, zip(*ranks.exchange([_largest(given) for given in losses.values()]), strict=True))
         known = {
-            loss: tuple(one and replace(one, precision=precision) for one in row) for loss, row in exact.slopes.items()
+            loss: tuple(one and _in_lower_precision(one, precision, most) for one in row)
+            for most, (loss, row) in zip(largest, exact.slopes.items(), strict=True)
         }
         return Observation(everyones, places, known, gradients, is_exact=True)
     slopes = loss_slopes(ranks, run, mine, differing, list(losses.values()), precision)
@@ -105,6 +111,16 @@ def _cotangents(results: Sequence[torch.Tensor], at: int, own: bool, rank: int) 
     given: list[torch.Tensor | None] = [None] * len(results)
     given[at] = cotangent(Type.V if own else Type.P, results[at], rank, at)
     return given
+
+
+def _largest(given: Sequence[torch.Tensor | None]) -> float:
+    return max((float(g.abs().max()) for g in given if g is not None and g.numel()), default=0.0)
+
+
+def _in_lower_precision(slopes: Slopes, precision: float, largest: float) -> Slopes:
+    """Those that a gradient in a lower precision is held against, where what comes in is at most so large."""
+    noise = slopes.noise + ROUNDINGS_OF_SUMS * precision * largest
+    return replace(slopes, noise=noise, tolerance=min(tolerance_of(precision), RESOLUTION_IN_HALF))
 
 
 def _are_rounded(

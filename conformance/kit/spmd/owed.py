@@ -15,7 +15,7 @@ If a subject declares its gradients, its formula replaces the differences.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -49,6 +49,11 @@ class DeclaredGroupCall:
         return self.run(arguments)
 
 
+def tolerance_of(precision: float) -> float:
+    """Return the error of differences between results of a precision, relative to the largest: theirs, with margin."""
+    return max(1e-6, 5 * float(precision ** (2 / 3)))
+
+
 #: What double precision keeps. Say more to differentiate a Function that works in a lower one inside.
 DOUBLE = torch.finfo(torch.float64).eps
 
@@ -62,13 +67,13 @@ class Slopes:
             argument's shape. Where the argument moves on all ranks at once there is one m alone. For complex arguments
             it is PyTorch's: by the real part, plus i times that by the imaginary part.
         noise: the error that rounding leaves in any element.
-        precision: the machine epsilon that the differences were made for.
+        tolerance: the error that differences leave, relative to the largest element.
         is_declared: whether a formula says so, and not differences: then ``table[m, m]`` is the gradient on rank m.
     """
 
     table: torch.Tensor
     noise: float
-    precision: float
+    tolerance: float
     is_declared: bool = False
 
     def gradient(self, rank: int) -> torch.Tensor:
@@ -80,12 +85,11 @@ class Slopes:
         if actual.numel() == 0:
             return True
         scale = max(float(actual.abs().max()), float(expected.abs().max()))
-        allowed = self.noise + max(1e-6, 5 * self.precision ** (2 / 3)) * scale
-        return bool((actual - expected).abs().max() <= allowed)
+        return bool((actual - expected).abs().max() <= self.noise + self.tolerance * scale)
 
     def scaled(self, factor: float) -> Slopes:
         """Those of a multiple of the loss. What is declared is so for the gradients that come in, whatever the loss."""
-        return self if self.is_declared else Slopes(self.table * factor, self.noise * abs(factor), self.precision)
+        return self if self.is_declared else replace(self, table=self.table * factor, noise=self.noise * abs(factor))
 
 
 def owed(
@@ -184,7 +188,7 @@ def _declared(
         table = torch.zeros(ranks.size, ranks.size, *x.shape, dtype=to_double(x).dtype)
         for rank, gradient in enumerate(known):
             table[rank, rank] = gradient
-        found.append(Slopes(table, 0.0, precision, is_declared=True))
+        found.append(Slopes(table, 0.0, tolerance_of(precision), is_declared=True))
     return tuple(found)
 
 
@@ -231,7 +235,7 @@ def _slopes(
         table = central(pairs[..., 0], pairs[..., 1], step.reshape(1, -1, 1, 1))
         whole = torch.view_as_complex(table.contiguous()) if units == 2 else table[..., 0]
         table = whole.transpose(0, 1).reshape(movers, ranks.size, *x.shape)
-        found.append(Slopes(table, 4 * precision * size / float(step.min()), precision))
+        found.append(Slopes(table, 4 * precision * size / float(step.min()), tolerance_of(precision)))
     return tuple(found)
 
 

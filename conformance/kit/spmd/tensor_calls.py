@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
@@ -127,8 +127,12 @@ class TensorCall:
     @property
     def precision(self) -> float:
         """The machine epsilon of the coarsest dtype that the subject is called with."""
-        kinds = [self._dtype(tensor) for tensor in self.tensors if differentiable(tensor)]
-        return float(max((torch.finfo(kind).eps for kind in kinds), default=torch.finfo(torch.float64).eps))
+        return float(max((torch.finfo(kind).eps for kind in self.dtypes), default=torch.finfo(torch.float64).eps))
+
+    @property
+    def dtypes(self) -> list[torch.dtype]:
+        """The dtypes of the tensors that can be differentiated, as the subject is called with them."""
+        return [self._dtype(tensor) for tensor in self.tensors if differentiable(tensor)]
 
     def _dtype(self, tensor: torch.Tensor) -> torch.dtype:
         if self.dtype is None:
@@ -163,14 +167,9 @@ class TensorCall:
         return _along(steps, own, self._directions_of(name, own, steps.dtype))
 
     @functools.cached_property
-    def _drawn(self) -> dict[tuple[int | str, torch.dtype], torch.Tensor]:
-        return {}
-
-    def _directions_of(self, name: int | str, own: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """The directions that a tensor is moved along: made once, for the call is made again and again."""
-        if (name, dtype) not in self._drawn:
-            self._drawn[name, dtype] = _directions(own, dtype, self.directions, name)
-        return self._drawn[name, dtype]
+    def _directions_of(self) -> Callable[[int | str, torch.Tensor, torch.dtype], torch.Tensor]:
+        """The directions that a tensor is moved along, by a name: made once, for the call is made again and again."""
+        return functools.cache(lambda name, own, dtype: _directions(own, dtype, self.directions, name))
 
     def in_group(self, group: Any) -> GroupCall:
         """The call as a function of :meth:`samples`, in a process group."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from conformance.kit.deviations import need
-from conformance.kit.numerics.nearby import rms_size
+from conformance.kit.judgement import ALONG, percent
 from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, signature_of
+from conformance.kit.spmd.claims import Claim, by_types, moved, signature_of
+from conformance.kit.spmd.joint import is_coarse, judged_over_ranks
 from conformance.kit.spmd.keeps import find, judge_signature
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
@@ -23,17 +24,31 @@ def wrong_gradient(claim: Claim, world: World) -> str:
     why = judge_signature(signature, {differs(signature): claim.observed}).why
     ranks, run = all_ranks(world), claim.call.in_group(world_group())
     if not why:
-        return ""
+        return _wrong_jointly(claim, world) if is_coarse(claim) else ""
     samples = ranks.agreed(claim.call.samples())
+    if claim.observed.is_exact and (right := _is_right_nearby(claim, samples, world)) is not None:
+        return "" if right else claim.call.told(why)
     # Before it accuses: as one that works in single precision inside, and away from where a kink may be.
     again = [(samples, max(claim.call.precision, SINGLE)), (moved(samples), claim.call.precision)]
     for values, precision in again:
         (second,) = find(ranks, run, values, claim.results, [signature], precision)
         if second.kept:
             return ""
-    if claim.call.dtype != torch.float64 and any(_is_right_by_double(claim, values, world) for values, _ in again):
+    if any(_is_right_by_double(claim, values, world) for values, _ in again):
         return ""
     return claim.call.told(why)
+
+
+def _wrong_jointly(claim: Claim, world: World) -> str:
+    """Describe an error in half precision alone, in which the differences of the claim show only gross ones."""
+    for at, found in judged_over_ranks(claim, world).items():
+        if found.is_gross:
+            is_along = found.rule == ALONG
+            size = (
+                f"{1 + found.error:.4g} times the expected one" if is_along else f"off by {percent(abs(found.error))}"
+            )
+            return f"the gradient of argument {at} over all ranks is {size} ({found.oracle}, {found.calls} calls)"
+    return ""
 
 
 def need_right_gradient(claim: Claim, world: World) -> None:
@@ -48,8 +63,20 @@ def need_sums(why: str) -> None:
     need(NOT_BY_ITS_SUM not in why, "not only the sum of an argument of type P is used; see Collective.forward.types")
 
 
-def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: World) -> bool:
-    """Whether a call in a lower precision gives the same as in double precision, and that is right.
+def _is_right_nearby(claim: Claim, samples: Sequence[torch.Tensor], world: World) -> bool | None:
+    """Whether a gradient in a lower precision is right somewhere near, where no kink may be, by that in double.
+
+    None if results do not agree to rounding everywhere, or if double precision is wrong too.
+    """
+    for values in (moved(samples, number) for number in (0, 1)):
+        found = _is_right_by_double(claim, values, world)
+        if found is not False:
+            return found
+    return False
+
+
+def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: World) -> bool | None:
+    """Whether a call in a lower precision is right by the slopes of double precision; None if they say nothing.
 
     The steps of its own differences are wide, in half precision a fifth of the numbers, and go past many a kink.
     """
@@ -57,19 +84,10 @@ def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: Wo
     exact, coarse = claim.call.converted(torch.float64), claim.call.precision
     mine = by_types(samples, signature, world.rank)
     if coarse <= exact.precision or world.try_call(exact.in_group(world_group()), mine) is None:
-        return False
-    look = None
-    for call in (exact, claim.call):
-        look = observe(ranks, call.in_group(world_group()), samples, differs(signature), call.precision, look)
-    return look is not None and look.is_exact and judge_signature(signature, {differs(signature): look}).kept
-
-
-def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return other samples nearby; whole numbers are unchanged."""
-    return [_moved(sample, at) if sample.requires_grad else sample for at, sample in enumerate(samples)]
-
-
-def _moved(sample: torch.Tensor, at: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(at)
-    drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator, device="cpu").to(sample.device)
-    return (sample.detach() + 0.05 * rms_size(sample) * drawn).requires_grad_()
+        return None
+    fine = observe(ranks, exact.in_group(world_group()), samples, differs(signature), exact.precision)
+    own = observe(ranks, claim.call.in_group(world_group()), samples, differs(signature), coarse, fine)
+    if not own.is_exact:
+        return None
+    fine_kept, own_kept = (judge_signature(signature, {differs(signature): look}).kept for look in (fine, own))
+    return own_kept if own_kept or fine_kept else None
