@@ -24,10 +24,12 @@ from conformance.kit.world import World
 from conformance.run.references import reference_subjects
 from tests.correct import collective as right
 from tests.correct import collective_declared as right_declared
+from tests.correct import collective_half as right_half
 from tests.correct import collective_hooks as right_hooks
 from tests.one_gradient import flat, gradient_of, matrix
 from tests.planted import collective as wrong
 from tests.planted import collective_compiled as wrong_compiled
+from tests.planted import collective_half as wrong_half
 from tests.planted import collective_hooks as wrong_hooks
 
 ROOT = Path(__file__).parents[1]
@@ -429,3 +431,36 @@ def test_what_is_wrong_in_double_precision_is_told_in_the_same_words_of_every_dt
     assert len(broken) > 1
     assert {test.message for test in broken} == {broken[0].message}
     assert "on rank 0 the gradient is the gradient that rank 1 must have" in broken[0].message
+
+
+def owed(result):
+    """The test of gradients over all ranks, by dtype."""
+    tests = (test for test in result.tests if "test_gradients_are_those_owed" in test.nodeid)
+    return {test.nodeid.rpartition("-")[2].rstrip("]"): test for test in tests}
+
+
+def test_a_pass_says_what_it_would_have_detected():
+    tests = owed(gradient_of(right.GatherForOneLoss, types="V -> I"))
+    assert {dtype: test.reason.partition(",")[0] for dtype, test in tests.items()} == {
+        "float64": "a relative error of 1e-06 would have been detected (differences over all ranks",
+        "float32": "a relative error of 1e-04 would have been detected (differences over all ranks",
+        "bfloat16": "a factor of 1.1",
+    }
+    (judgement,) = tests["float64"].ranks[0].judgements
+    assert (judgement.of, judgement.verdict) == ("argument 0 of sample 0", "agrees")
+
+
+def test_a_kernel_of_half_precision_alone_is_judged_over_all_ranks_to_its_resolution():
+    (sample,) = right_half.inputs()
+    with pytest.raises(ConformanceError) as error:
+        check(wrong_half.TenthMoreHalfAlone, sample, spec="Collective", types="V -> R", ranks=(2,), simulated=True)
+    assert "the gradient of argument 0 over all ranks is 1.1 times the expected one (adjoint identity" in flat(error)
+
+
+def test_without_types_a_kernel_of_half_precision_alone_is_not_judged_and_is_told_what_to_give():
+    (sample,) = right_half.inputs()
+    with pytest.raises(ConformanceError) as error:
+        check(right_half.GathersHalfAlone, sample, spec="Collective", ranks=(2,), simulated=True)
+    said = "it takes half precision alone, too coarse to find its types: give its types, such as --types"
+    assert error.value.report.subjects[0].verdict == "incomplete"
+    assert said in flat(error)
