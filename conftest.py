@@ -78,6 +78,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # Collecting makes objects that stay, in every worker: looking for garbage among them takes a fifth of the time.
 gc.disable()
 
+# Workers share the cores, and threads of several processes that wait for one another take thirty times as long as one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # What an earlier run found of PyTorch itself is no part of a test: one run would print less than another.
 os.environ.setdefault("CONFORMANCE_FRESH", "1")
 
