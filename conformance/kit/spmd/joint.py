@@ -106,17 +106,17 @@ def joint_function(claim: Claim, at: int, samples: Sequence[torch.Tensor], world
     inputs = _Numbers.of([held[at]], [kind.differs], world)
     outputs = _Numbers.of([results[place] for place in places], [one.loss_differs for one in kinds], world)
 
-    def moved(x: Vector) -> list[torch.Tensor]:
+    def with_numbers(x: Vector) -> list[torch.Tensor]:
         return [*(y.clone() for y in held[:at]), *inputs.of_rank(x), *(y.clone() for y in held[at + 1 :])]
 
     def forward(x: Vector) -> Vector:
-        found = _on_all(lambda: call(moved(x)), world)
+        found = _on_all(lambda: call(with_numbers(x)), world)
         return outputs.joined(everyone.tensors([found[place] for place in places]), [one is Type.P for one in kinds])
 
     def back(x: Vector, g: Vector) -> Vector:
         parts = dict(zip(places, outputs.of_rank(g), strict=True))
         given = [parts.get(place) for place in range(len(results))]
-        point = [y.requires_grad_(asks) for y, asks in zip(moved(x), wanted, strict=True)]
+        point = [y.requires_grad_(asks) for y, asks in zip(with_numbers(x), wanted, strict=True)]
         (found,) = _on_all(lambda: [backward(call, point, given)[at]], world)
         return inputs.joined(
             everyone.tensors([torch.zeros_like(held[at]) if found is None else found]), [kind is Type.R]
