@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from conformance.core.outcomes import EARLIER_CALLS
+import pytest
+
+from conformance.core.outcomes import EARLIER_CALLS, Outcome, RankOutcome
 from conformance.ranks.pool import Pool
 from tests.faults import command
 from tests.faults.running import run
@@ -30,6 +33,28 @@ def test_the_first_test_of_fresh_ranks_is_not_run_again(pool: Pool) -> None:
     pool.close()
     assert run(pool, "odd:Doubles", "test_later", 2).outcome == "fail"
     assert pool.tests_run == 1
+
+
+@pytest.mark.parametrize(
+    ("alone", "outcome", "said"),
+    [
+        ("not-applicable", "skip", "a rank was killed by SIGABRT while it ran, because of what earlier calls left"),
+        ("pass", "crash", "killed by SIGABRT"),
+        ("crash", "crash", "killed by SIGABRT"),
+    ],
+)
+def test_a_rank_that_dies_in_a_test_that_does_not_apply_accuses_nobody(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, alone: Outcome, outcome: str, said: str
+) -> None:
+    """A thread that earlier calls left running may end the process at any time."""
+    died = RankOutcome(0, "crash", "killed by SIGABRT", signal="SIGABRT")
+    ends = iter([[died], [replace(died, outcome=alone)]])
+    pool.fail_alone.clear()
+    monkeypatch.setattr(pool, "tests_run", 2)
+    monkeypatch.setattr(pool, "_attempted", lambda item, run, again=True: next(ends))
+    found = run(pool, "odd:Counts", "test_calm", 1)
+    assert (found.outcome, next(ends, None)) == (outcome, None)
+    assert said in found.message + found.reason
 
 
 def test_no_script_of_one_test_is_written_for_it(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ EARLIER_CALLS = (
     "what earlier calls left behind, or a race, such as a missing wait(): "
     "on ranks that had run nothing else, this test passed"
 )
+#: Why a test that does not apply is open: what ran before it ended its rank.
+DIED_LATER = (
+    "a rank was {} while it ran, because of what earlier calls left behind: "
+    "on ranks that had run nothing else, it does not apply"
+)
 #: What to do about a result or a gradient that changes after it was returned.
 WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
 WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"

@@ -11,12 +11,14 @@ from conformance.core.disagreement import at_odds
 from conformance.core.errors import ForkserverDied, RunnerError, StartFailed
 from conformance.core.joining import DISAGREE, joined
 from conformance.core.outcomes import (
+    DIED_LATER,
     EARLIER_CALLS,
     LEFT_BEHIND,
     NOT_WAITED_FOR,
     Outcome,
     RankOutcome,
     TestOutcome,
+    worst,
 )
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.worlds import is_simulated
@@ -86,8 +88,12 @@ class Pool(Owner):
         self.give_up.note(item, outcome)
         if self._passes_where_nothing_is_left_behind(item, outcome):
             return due_to(LEFT_BEHIND, outcome)
-        if self._passes_alone(item, outcome):
+        alone = self._outcome_alone(item, outcome)
+        if alone == "pass":
             return replace(due_to(EARLIER_CALLS, outcome), reproduce=item.reproduce_among_others)
+        if alone == "not-applicable" and outcome.outcome == "crash":
+            words = next(rank.message.partition("\n")[0] for rank in outcome.ranks if rank.signal)
+            return joined(item, _all_ranks(item, "skip", DIED_LATER.format(words)), monotonic() - start)
         return outcome
 
     def _passes_where_nothing_is_left_behind(self, item: PlannedTest, outcome: TestOutcome) -> bool:
@@ -106,19 +112,20 @@ class Pool(Owner):
         self.fail_at_once.update(() if passes else (broken,))
         return passes and self.group is not None and any(told.get("left_behind") for told in self.group.details())
 
-    def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
-        """Tell whether fresh ranks pass a test that failed after others; tried until one of its clause fails there."""
+    def _outcome_alone(self, item: PlannedTest, outcome: TestOutcome) -> Outcome:
+        """Return how a test that failed after others ends on fresh ranks; tried until one of its clause fails there."""
         broken = (_name(item.subject), item.test.clause)
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
-        if outcome.outcome not in {"fail", "error"} or not came_to_an_end or self.tests_run < 2:
-            return False
+        died = outcome.outcome == "crash" and any(rank.signal for rank in outcome.ranks)
+        if not (died or (outcome.outcome in {"fail", "error"} and came_to_an_end)) or self.tests_run < 2:
+            return outcome.outcome
         if self.refusals.known or broken in self.fail_alone or self._known(item):
-            return False
+            return outcome.outcome
         self.close()
         again = self.put_back(self._attempted(item, lambda: self._second_look(item, self._outcomes(item))))
-        passes = all(rank.outcome == "pass" for rank in again)
-        self.fail_alone.update(() if passes else (broken,))
-        return passes
+        found = worst(rank.outcome for rank in again)
+        self.fail_alone.update(() if found == "pass" else (broken,))
+        return found
 
     def _attempted(
         self, item: PlannedTest, run: Callable[[], list[RankOutcome]], again: bool = True
