@@ -257,7 +257,8 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
             raise ValueError(f"{len(tensors)} tensors for {size} ranks")
         if tensors[rank].shape != alone.shape:
             raise ValueError(f"rank {rank} brings {tuple(alone.shape)} where {tuple(tensors[rank].shape)} is expected")
-    for large, small in FLAT.get(operator, ()):
+    if operator in FLAT:
+        large, small = FLAT[operator]
         if arguments[large].numel() != arguments[small].numel() * size:
             counts = arguments[large].numel(), arguments[small].numel()
             raise ValueError(f"{counts[0]} elements are not {size} times {counts[1]}")
@@ -273,9 +274,7 @@ def _expect_memory(tensor: Tensor) -> None:
     if not (tensor.is_contiguous() or tensor.is_sparse):
         there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
         if there < tensor.numel():
-            raise ValueError(
-                f"a tensor of {tensor.numel()} elements has memory for {there}: elements share their memory"
-            )
+            raise ValueError(f"{tensor.numel()} elements have memory for {there}: they share it")
 
 
 def _rows(arguments: Arguments, end: str, rank: int, size: int) -> int:
@@ -294,8 +293,8 @@ LISTS = {
     "reduce_scatter_": [("input_tensors", "output_tensors")],
     "scatter_": [("input_tensors", "output_tensors")],
 }
-#: The arguments that are one tensor for all ranks, and those that are a rank's part of it.
+#: The argument that is one tensor for all ranks, and the one that is a rank's part of it.
 FLAT = {
-    "_allgather_base_": [("output_tensor", "input_tensor")],
-    "_reduce_scatter_base_": [("input_tensor", "output_tensor")],
+    "_allgather_base_": ("output_tensor", "input_tensor"),
+    "_reduce_scatter_base_": ("input_tensor", "output_tensor"),
 }

@@ -20,7 +20,7 @@ from conformance.kit.attempt import Attempt
 from conformance.kit.world import JUDGED, LeftAlone, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
-from conformance.ranks.simulated import kernels, state
+from conformance.ranks.simulated import kernels, shared, state
 from conformance.ranks.simulated.collectives import expect_usable, operation_of
 from conformance.ranks.simulated.scheduler import Scheduler
 from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
@@ -93,7 +93,7 @@ class Simulation:
         #: All work of a run, kept alive: PyTorch does not keep these objects, and they do the waiting.
         self.begun: list[Work] = []
         self.backends: list[Any] = []
-        self.names: list[dict[Any, Any]] = []
+        self.names: list[dict[Any, Any]] = [{} for _ in range(size)]
         self.collectives: dict[tuple[str, int], Collective] = {}
         self.entered: dict[tuple[str, int], int] = {}
         self.mail: dict[tuple[str, int], Mailbox] = {}
@@ -101,7 +101,7 @@ class Simulation:
         self.texts: dict[int, str] = {}
         self.at_odds: set[int] = set()  # the ranks whose calls do not match
         self.round = Round()
-        self.at_once = False
+        self.at_once = self.is_group_shared = False
         self.scheduler = Scheduler(size, seed, self._arrive_all, self._leave_alone)
         self.worlds = [World(rank, size, SIMULATED, exchange=self.exchange, sleep=self.sleep) for rank in range(size)]
         self._open = contextlib.ExitStack()
@@ -110,7 +110,7 @@ class Simulation:
 
         def join(rank: int) -> None:
             kernels.here.world = self
-            self.names.append(distributed_c10d._pg_names)
+            self.names[rank] = distributed_c10d._pg_names
             dist.init_process_group(SIMULATED, store=store, rank=rank, world_size=size)
 
         self.scheduler.run(join)
@@ -137,7 +137,7 @@ class Simulation:
             kept.clear()
         for log in self.logs:
             log.clear()
-        self.at_once, self.at_odds, self.round = at_once, set(), Round()
+        self.at_once, self.at_odds, self.round, self.is_group_shared = at_once, set(), Round(), False
         ended: list[Attempt | None] = [None] * self.size
 
         def job(rank: int) -> None:
@@ -179,6 +179,7 @@ class Simulation:
         text = f"{operator.strip('_')}({', '.join(described(arguments.values()))}){_how(arguments, operation)}"
         self.scheduler.wait(text, lambda: True)  # another rank may be first, if the order is random
         name = state.name_among_ranks(group)
+        self.is_group_shared |= group.group_name not in self.names[self.scheduler.current].values()
         try:
             if "tag" in arguments:
                 return self._message(operator, arguments, name, rank, text)
@@ -275,6 +276,10 @@ class Simulation:
                 word: Outcome = "timeout" if waits or not self.at_odds else "error"
                 told = replace(told, outcome=word, message=clipped(proof), likely="", bystander=waits)
             outcomes.append(told)
+        if any(told.outcome in BROKEN for told in outcomes) and (
+            why := shared.why_not(self.names, self.is_group_shared)
+        ):
+            return [RankOutcome(rank, "skip", why) for rank in range(self.size)]
         return outcomes
 
 

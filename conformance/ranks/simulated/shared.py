@@ -1,0 +1,62 @@
+"""Find process groups that code keeps in variables of modules, which simulated ranks share."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+#: Modules that keep groups for each rank, or none.
+OWN = {"torch", "conformance", "numpy", "sympy", "pytest", "_pytest", *sys.stdlib_module_names} - {"__main__"}
+SHARED = (
+    "not judged on simulated ranks: {} holds the process group of one rank, and all of them share it; "
+    "use real ranks, without --backend simulated or simulated=True"
+)
+#: In a container with more values, none is looked for.
+MOST = 100
+
+
+def why_not(groups: Sequence[Mapping[Any, str]], is_used: bool) -> str:
+    """Say why a failure on simulated ranks says nothing of the subject; empty if it does.
+
+    Args:
+        groups: the names of each rank's groups.
+        is_used: whether a rank used the group of another rank.
+    """
+    place = holder({name for own in groups for name in own.values()})
+    if not place and not is_used:
+        return ""
+    return SHARED.format(place or "a variable of the process")
+
+
+def holder(names: Collection[str]) -> str:
+    """Return the name of a variable that holds one of these groups, itself or two levels below; empty if none does."""
+    for key, module in list(sys.modules.items()):
+        if key.partition(".")[0] in OWN:
+            continue
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if any(_is_group(one, names) for part in _with_parts(value) for one in _with_parts(part)):
+                return f"{key}.{name}"
+    return ""
+
+
+def _with_parts(value: Any) -> list[Any]:
+    """Return a value and those in it; an object of a lazy or odd class has none."""
+    parts: Collection[Any] = ()
+    if isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, list | tuple | set):
+        parts = value
+    elif not isinstance(value, type) and str(type(value).__module__).partition(".")[0] not in OWN:
+        with contextlib.suppress(Exception):
+            parts = vars(value).values()
+    return [value, *parts] if len(parts) <= MOST else [value]
+
+
+def _is_group(value: Any, names: Collection[str]) -> bool:
+    kind = type(value)  # an odd class may say that it is another one
+    return kind is DeviceMesh or (issubclass(kind, dist.ProcessGroup) and value.group_name in names)
