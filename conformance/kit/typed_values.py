@@ -110,7 +110,8 @@ def bits(value: torch.Tensor) -> bytes:
     b'\x01\x00\x00\x01'
     """
     # A copy waits for what is still under way, as the result of a functional collective may be.
-    plain = torch.empty(value.shape, dtype=value.dtype, device="cpu").copy_(value.detach())
+    plain = torch.empty(value.shape, dtype=value.dtype, device="cpu")
+    plain.copy_(value.detach())
     return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
 
 

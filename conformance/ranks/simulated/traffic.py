@@ -5,7 +5,8 @@ Values are read when the first rank waits, and arrive at each rank when that ran
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,14 +59,14 @@ class Collective:
 
     def deliver(self, rank: int) -> None:
         """Deliver values to a rank; the first delivery reads the values of all ranks."""
-        with _Unseen():
+        with _unseen():
             if self.arrivals is None:
                 self.arrivals = self._read()
             own = self.arrivals.pop(rank, ())
             if self.operator not in COPIED:
                 _fill(own)
                 return
-        with _Hidden(), torch.enable_grad():
+        with _unseen(by_autograd=False):
             _fill(own)
 
     def _read(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
@@ -94,7 +95,7 @@ class Message:
     def read(self) -> Tensor:
         """Return the value, as it was at the first call."""
         if not self.is_read:
-            with _Unseen():
+            with _unseen():
                 self.tensor, self.is_read = self.tensor.clone(), True
         return self.tensor
 
@@ -132,7 +133,7 @@ class Receive:
         """Deliver the message."""
         if self.message is not None and self.tensor is not None:
             value = self.message.read()
-            with _Unseen():
+            with _unseen():
                 memory(self.tensor).copy_(value.view(-1))
             self.message = self.tensor = None  # nothing is kept alive
 
@@ -172,26 +173,10 @@ def _fill(arrived: Iterable[tuple[Tensor, Tensor]]) -> None:
         to.copy_(value if value.shape == to.shape else value.reshape(to.shape))
 
 
-class _Hidden:
-    """Hide from modes what a backend writes into memory. A class, for it is entered twice in every collective."""
-
-    def __init__(self) -> None:
-        below: Any = torch._C
-        self.hiding: tuple[Any, ...] = (below.DisableTorchFunction(), below._DisableTorchDispatch())
-
-    def __enter__(self) -> None:
-        for one in self.hiding:
-            one.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        for one in reversed(self.hiding):
-            one.__exit__(*error)
-
-
-class _Unseen(_Hidden):
-    """Hide it from autograd and version counters too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        below: Any = torch._C
-        self.hiding = (below._AutoDispatchBelowADInplaceOrView(), *self.hiding)
+@contextlib.contextmanager
+def _unseen(by_autograd: bool = True) -> Iterator[None]:
+    """Hide from modes what a backend writes into memory, and from autograd and version counters too, or not."""
+    below: Any = torch._C
+    own = below._AutoDispatchBelowADInplaceOrView() if by_autograd else torch.enable_grad()
+    with own, below.DisableTorchFunction(), below._DisableTorchDispatch():
+        yield
