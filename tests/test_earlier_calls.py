@@ -14,7 +14,8 @@ from tests.faults.running import run
 
 
 def test_a_failure_that_needs_earlier_calls_says_so_and_how_to_see_it_again(pool: Pool) -> None:
-    assert run(pool, "odd:Counts", "test_calm", 2).outcome == "pass"
+    calm = run(pool, "odd:Counts", "test_calm", 2)
+    assert (calm.outcome, calm.likely, calm.reproduce) == ("pass", "", "")
     failed = run(pool, "odd:Counts", "test_fault", 2)
     assert (failed.outcome, failed.likely) == ("fail", EARLIER_CALLS)
     assert "looks like" not in failed.message + "".join(rank.message for rank in failed.ranks)

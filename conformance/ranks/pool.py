@@ -112,15 +112,18 @@ class Pool(Owner):
         self.fail_at_once.update(() if passes else (broken,))
         return passes and self.group is not None and any(told.get("left_behind") for told in self.group.details())
 
-    def _outcome_alone(self, item: PlannedTest, outcome: TestOutcome) -> Outcome:
-        """Return how a test that failed after others ends on fresh ranks; tried until one of its clause fails there."""
+    def _outcome_alone(self, item: PlannedTest, outcome: TestOutcome) -> Outcome | None:
+        """Return how a test that failed after others ends on fresh ranks; None if it is not tried.
+
+        It is tried until a test of its clause fails there.
+        """
         broken = (_name(item.subject), item.test.clause)
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
         died = outcome.outcome == "crash" and any(rank.signal for rank in outcome.ranks)
         if not (died or (outcome.outcome in {"fail", "error"} and came_to_an_end)) or self.tests_run < 2:
-            return outcome.outcome
+            return None
         if self.refusals.known or broken in self.fail_alone or self._known(item):
-            return outcome.outcome
+            return None
         self.close()
         again = self.put_back(self._attempted(item, lambda: self._second_look(item, self._outcomes(item))))
         found = worst(rank.outcome for rank in again)

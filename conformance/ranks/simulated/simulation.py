@@ -276,9 +276,8 @@ class Simulation:
                 word: Outcome = "timeout" if waits or not self.at_odds else "error"
                 told = replace(told, outcome=word, message=clipped(proof), likely="", bystander=waits)
             outcomes.append(told)
-        if any(told.outcome in BROKEN for told in outcomes) and (
-            why := shared.why_not(self.names, self.is_group_shared)
-        ):
+        ends = {told.outcome for told in outcomes}  # ranks may differ on whether a clause applies
+        if (len(ends) > 1 or ends & {*BROKEN}) and (why := shared.why_not(self.names, self.is_group_shared)):
             return [RankOutcome(rank, "skip", why) for rank in range(self.size)]
         return outcomes
 
