@@ -572,6 +572,18 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
     assert three.run(lambda world: 1 / 0)[0].outcome == "error"
 
 
+def test_one_rank_shares_its_group_with_nobody():
+    def body(world):
+        KEPT["group"] = dist.group.WORLD
+        raise ValueError("wrong")
+
+    try:
+        with Simulation(1) as alone:
+            assert [one.outcome for one in alone.run(body)] == ["error"]
+    finally:
+        KEPT.clear()
+
+
 def order_of(simulation):
     order = []
 

@@ -78,17 +78,18 @@ def detectable(claim: Claim, world: World) -> str:
 
 
 def _of_differences(claim: Claim) -> dict[int, Judgement]:
-    """Return what differences over all ranks would have detected, by the result for which that is most."""
+    """Return what differences over all ranks would have detected of each result that the argument changes."""
     found: dict[int, Judgement] = {}
     for (result, own), row in claim.observed.slopes.items():
         for at, slopes in enumerate(row):
             if slopes is None or own != signature_of(claim).results[result].loss_differs:
                 continue
             scale = float(slopes.table.sum(1).abs().max()) if slopes.table.numel() else 0.0
-            calls = 2 * slopes.table[:, 0].numel()
-            part = slopes.tolerance + slopes.noise / scale if scale else math.inf
+            if not scale:
+                continue
+            part, calls = slopes.tolerance + slopes.noise / scale, 2 * slopes.table[:, 0].numel()
             one = Judgement("agrees", NAME, resolution=part, elsewhere=part, noise=slopes.noise, calls=calls)
-            found[at] = min(found.get(at, one), one, key=lambda judgement: judgement.resolution)
+            found[at] = max(found.get(at, one), one, key=lambda judgement: judgement.resolution)
     return found
 
 

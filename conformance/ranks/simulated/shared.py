@@ -27,6 +27,8 @@ def why_not(groups: Sequence[Mapping[Any, str]], is_used: bool) -> str:
         groups: the names of each rank's groups.
         is_used: whether a rank used the group of another rank.
     """
+    if len(groups) < 2:
+        return ""
     place = holder({name for own in groups for name in own.values()})
     if not place and not is_used:
         return ""

@@ -179,7 +179,8 @@ class Simulation:
         text = f"{operator.strip('_')}({', '.join(described(arguments.values()))}){_how(arguments, operation)}"
         self.scheduler.wait(text, lambda: True)  # another rank may be first, if the order is random
         name = state.name_among_ranks(group)
-        self.is_group_shared |= group.group_name not in self.names[self.scheduler.current].values()
+        own = self.names[self.scheduler.current]
+        self.is_group_shared |= any(group.group_name in names.values() for names in self.names if names is not own)
         try:
             if "tag" in arguments:
                 return self._message(operator, arguments, name, rank, text)
