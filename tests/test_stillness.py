@@ -58,6 +58,15 @@ def test_a_process_that_gets_no_time_but_would_take_it_is_not_still(process):
     assert not stillness.of([process], 2 * LONG)
 
 
+@pytest.mark.parametrize(("ticks", "still"), [([7, 8, 9], True), ([7, 8, 30], False), ([7, 40, 40], False)])
+def test_a_thread_that_wakes_up_a_hundred_times_a_second_is_still(monkeypatch, ticks, still):
+    read, runs = iter(ticks), iter([True, False])
+    monkeypatch.setattr(procfs, "ticks", lambda pid: next(read))
+    monkeypatch.setattr(procfs, "would_run", lambda pid: next(runs))
+    stillness = Stillness()
+    assert [stillness.of([1], now) for now in (10.0, 10.6, 10.1 + LONG)] == [False, False, still]
+
+
 def test_no_process_is_not_still():
     assert not Stillness().of([], 2 * LONG)
 

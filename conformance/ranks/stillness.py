@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from conformance.ranks import procfs
+from conformance.ranks.clock import sleep
 
-#: Processes without processor time for this long only wait (seconds).
+#: Processes that take next to no processor time for this long only wait (seconds).
 LONG = 1.0
 #: The same for ranks whose peer is dead: its connections are closed, so a waiting rank wakes up at once.
 LONG_AFTER_DEATH = 0.1
+#: What a waiting process may take, as a share of the time: Gloo's thread wakes up a hundred times a second.
+WAKING = 0.03
+#: A thread that woke up for a moment sleeps again at one of the next looks (how many, and seconds between them).
+LOOKS, APART = 10, 0.002
 
 
 class Stillness:
@@ -18,15 +24,27 @@ class Stillness:
     def __init__(self, long: float = LONG) -> None:
         self.long = long
         self.since = 0.0
-        self.taken: list[int] = []
+        self.taken: dict[int, int] = {}
 
     def of(self, pids: Sequence[int], now: float) -> bool:
         """Tell whether all these processes have been idle for a while; False if there are none, or no /proc."""
         if not procfs.is_there():
             return False
-        taken = [procfs.ticks(pid) for pid in pids]
-        # On a busy machine a runnable process may get no processor for a while.
-        if not pids or taken != self.taken or any(map(procfs.would_run, pids)):
+        taken = {pid: procfs.ticks(pid) for pid in pids}
+        allowed = WAKING * (now - self.since) * os.sysconf("SC_CLK_TCK")
+        rested = taken.keys() == self.taken.keys() and all(taken[pid] - self.taken[pid] <= allowed for pid in pids)
+        is_long = now - self.since > self.long
+        if not pids or not rested or (is_long and any(map(_wants_a_processor, pids))):
             self.since, self.taken = now, taken
             return False
-        return now - self.since > self.long
+        return is_long
+
+
+def _wants_a_processor(pid: int) -> bool:
+    """Tell whether a process runs or would run at each of a few looks: on a busy machine it may get no processor."""
+    for look in range(LOOKS):
+        if look:
+            sleep(APART)
+        if not procfs.would_run(pid):
+            return False
+    return True
