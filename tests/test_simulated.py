@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import threading
 
@@ -570,6 +571,44 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
     said = f"not judged on simulated ranks: {place} holds the process group of one rank"
     assert {(one.outcome, one.message.partition(",")[0]) for one in found} == {("skip", said)}
     assert three.run(lambda world: 1 / 0)[0].outcome == "error"
+
+
+def keep(group):
+    """Keep the group in a variable of the module, as model-parallel libraries do, each of which insists on being first."""
+    global _KEPT_GROUP
+    assert _KEPT_GROUP is None
+    _KEPT_GROUP = group
+
+
+_KEPT_GROUP = None
+
+
+def test_each_rank_has_its_own_of_a_variable_that_a_function_sets(three):
+    def body(world):
+        keep(dist.group.WORLD)
+        dist.barrier()
+        x = torch.full((2,), float(world.rank))
+        dist.all_reduce(x, group=_KEPT_GROUP)
+        return _KEPT_GROUP is dist.group.WORLD, x.tolist()
+
+    assert results(three, body) == [(True, [3.0, 3.0])] * 3
+    assert results(three, lambda world: _KEPT_GROUP is dist.group.WORLD) == [True] * 3
+    assert _KEPT_GROUP is None
+
+
+def test_so_has_each_rank_of_a_module_that_is_imported_after_they_began(three, tmp_path, monkeypatch):
+    source = "import torch\nlast = None\ndef keep(value):\n    global last, other\n    last = last or value\n"
+    (tmp_path / "imported_later.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    later = importlib.import_module("imported_later")
+
+    def body(world):
+        later.keep(f"rank {world.rank}")
+        dist.barrier()
+        return later.last
+
+    assert results(three, body) == ["rank 0", "rank 1", "rank 2"]
+    assert later.last is None
 
 
 def test_one_rank_shares_its_group_with_nobody():

@@ -60,7 +60,7 @@ class Scheduler:
         self.job: Callable[[int], object] | None = None
         self._home = threading.Lock()
         self._home.acquire()
-        self._outside = state.taken()
+        self._outside = state.begin()
         state.put(self._outside)
         self._draws: random.Random | None = None
         for turn in self.turns:
@@ -74,7 +74,9 @@ class Scheduler:
         self._draws = None if self.seed is None else random.Random(self.seed)
         for turn in self.turns:
             turn.ended, turn.ready, turn.wakes, turn.is_stuck = False, None, 0.0, False
-        self._outside = state.taken()
+        self._outside = state.begin()
+        for turn in self.turns:
+            turn.own = turn.own and state.with_later_modules(turn.own, self._outside)
         self.current = len(self.turns) - 1  # rank 0 comes next
         try:
             self._wake(self._next())

@@ -1,12 +1,16 @@
-"""Find process groups that code keeps in variables of modules, which simulated ranks share."""
+"""Find variables of modules that each simulated rank has as its own, and process groups in those that they share."""
 
 from __future__ import annotations
 
 import contextlib
+import linecache
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -18,6 +22,30 @@ SHARED = (
 )
 #: In a container with more values, none is looked for.
 MOST = 100
+#: A statement with which a function says that it sets variables of its module.
+GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)", re.MULTILINE)
+#: Modules whose sources have been read.
+_read: set[str] = set()
+
+
+def set_by_functions() -> dict[str, tuple[str, ...]]:
+    """Return the variables that functions of modules set: libraries keep their groups in them.
+
+    What is kept in a container or an object, ranks share. Each module is read once, and returned once.
+    """
+    new = {key: module for key, module in list(sys.modules.items()) if key not in _read}
+    _read.update(new)
+    found = {key: _globals_of(module) for key, module in new.items() if key.partition(".")[0] not in OWN}
+    return {key: names for key, names in found.items() if names}
+
+
+def _globals_of(module: Any) -> tuple[str, ...]:
+    """Return the names in the ``global`` statements of a module that uses torch."""
+    there = list(getattr(module, "__dict__", {}).values())
+    if type(module) is not ModuleType or not any(value is torch or value is dist for value in there):
+        return ()
+    source = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    return tuple({name.strip() for names in GLOBAL.findall(source) for name in names.split(",") if name.strip()})
 
 
 def why_not(groups: Sequence[Mapping[Any, str]], is_used: bool) -> str:

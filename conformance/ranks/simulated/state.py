@@ -22,6 +22,7 @@ from torch.distributed import distributed_c10d
 from torch.utils.hooks import BackwardHook
 
 from conformance.kit import seeds, stand_ins
+from conformance.ranks.simulated.shared import set_by_functions
 
 #: Dictionaries in which torch.distributed keeps its groups, and the number that the next group's name is made of.
 GROUPS = ("_pg_map", "_pg_names", "_pg_group_ranks", "_pg_backend_config", "_tags_to_pg", "_pg_to_tag")
@@ -40,6 +41,8 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "spmd_types._checker": ("_orig_autograd_apply",),
     "spmd_types._backward_hooks": ("_orig_setup_input_hook", "_orig_setup_output_hook"),
 }
+#: The same of other people's modules: variables that their functions set.
+OTHERS: dict[str, tuple[str, ...]] = {}
 #: Members of classes that spmd_types replaces while it tracks types, on whichever rank does.
 MEMBERS = ((Function, "apply"), (BackwardHook, "setup_input_hook"), (BackwardHook, "setup_output_hook"))
 
@@ -126,7 +129,7 @@ class Saved:
 def taken() -> Saved:
     """Save the state, and remove replacements of classes' methods."""
     variables: list[tuple[ModuleType | type, str, Any]] = [(owner, name, vars(owner)[name]) for owner, name in MEMBERS]
-    for key, names in VARIABLES.items():
+    for key, names in itertools.chain(VARIABLES.items(), OTHERS.items()):
         if (module := sys.modules.get(key)) is not None:
             there = vars(module)
             variables += [(module, name, there[name]) for name in names if name in there]
@@ -138,6 +141,21 @@ def taken() -> Saved:
         torch.get_default_dtype(),
         stand_ins.taken_down(),
     )
+
+
+def begin() -> Saved:
+    """Save the state that ranks begin with, of all modules that are imported by now."""
+    OTHERS.update(set_by_functions())
+    return taken()
+
+
+def with_later_modules(own: Saved, outside: Saved) -> Saved:
+    """Return a rank's state with the variables of modules that have been imported since it was saved."""
+    if len(own.variables) == len(outside.variables):
+        return own
+    there = {(id(owner), name) for owner, name, _ in own.variables}
+    later = [variable for variable in outside.variables if (id(variable[0]), variable[1]) not in there]
+    return replace(own, variables=own.variables + later)
 
 
 def put(saved: Saved) -> None:
@@ -166,5 +184,8 @@ def fresh(outside: Saved) -> Saved:
     new |= {"_world": distributed_c10d._World(), "_backend": None, "_default_pg_init_method": None}
     new |= {NAMING: lambda *args, **options: f"{_naming(*args, **options)}@{number}"}
     new |= {"filters": [("ignore", None, Warning, None, 0)]}  # as in a rank's process
-    variables = [(module, name, new.get(name, value)) for module, name, value in outside.variables]
+    variables = [
+        (owner, name, new.get(name, value) if owner.__name__ in VARIABLES else value)
+        for owner, name, value in outside.variables
+    ]
     return replace(outside, variables=variables, stand_ins=[])
