@@ -546,6 +546,68 @@ def test_autograd_sees_of_what_arrives_what_it_sees_with_gloo(three):
     assert results(three, body) == [(0, [1, 1, 1], "CopyBackwards")] * 3
 
 
+def scattered_sum(x, to):
+    dist.reduce_scatter(to, [x, x * 3, x])
+
+
+def scattered_sum_of_one(x, to):
+    dist.reduce_scatter_tensor(to, torch.cat([x, x * 3, x]))
+
+
+def gathered(x, to):
+    dist.all_gather([to, x.clone(), x.clone()], x)
+
+
+IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+#: What autograd sees of a result: its node, its version, and the gradient of its sum.
+NOTHING = ("", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("collective", "is_leaf", "records", "seen"),
+    [
+        (scattered_sum, False, True, None),
+        (scattered_sum_of_one, False, True, None),
+        (scattered_sum, False, False, NOTHING),
+        (scattered_sum_of_one, False, False, NOTHING),
+        (gathered, False, True, NOTHING),
+        (scattered_sum, True, True, IN_PLACE),
+        (scattered_sum, True, False, NOTHING),
+        (gathered, True, True, IN_PLACE),
+        (gathered, True, False, NOTHING),
+    ],
+)
+def test_autograd_sees_a_result_as_with_gloo(three, collective, is_leaf, records, seen):
+    """Of a sum that is scattered it sees the rank's own share (None above). Seen with Gloo, torch 2.13."""
+
+    def body(world):
+        x = torch.ones(2, requires_grad=True)
+        with torch.set_grad_enabled(records):
+            to = torch.empty(2, requires_grad=is_leaf)
+            try:
+                collective(x, to)
+            except RuntimeError as error:
+                return str(error)
+        if to.grad_fn is None:
+            return "", to._version, None
+        return to.grad_fn.name().rpartition("::")[2], to._version, torch.autograd.grad(to.sum(), x)[0].tolist()
+
+    shares = [("CopyBackwards", 1, [share, share]) for share in (1.0, 3.0, 1.0)]
+    assert results(three, body) == ([seen] * 3 if seen else shares)
+
+
+def test_one_tensor_that_needs_a_gradient_is_filled_where_gradients_are_off(three):
+    """Tensor-parallel libraries allocate their result so; PyTorch splits it, and copies as the call went on."""
+
+    def body(world):
+        with torch.no_grad():
+            whole = torch.empty(6, requires_grad=True)
+            dist.all_gather_into_tensor(whole, own(world))
+        return whole.tolist()
+
+    assert results(three, body) == [[*owns(3)[0], *owns(3)[1], *owns(3)[2]]] * 3
+
+
 #: What code keeps for later calls, as model-parallel libraries keep their groups: one for the process.
 KEPT = {}
 
@@ -574,7 +636,7 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
 
 
 def keep(group):
-    """Keep the group in a variable of the module, as model-parallel libraries do, each of which insists on being first."""
+    """Keep the group in a variable of the module, as model-parallel libraries do; they insist on being the first."""
     global _KEPT_GROUP
     assert _KEPT_GROUP is None
     _KEPT_GROUP = group

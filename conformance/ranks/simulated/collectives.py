@@ -111,7 +111,7 @@ def reduce_scatter(calls: list[Arguments]) -> Transfers:
         order = sorted(range(to.dim()), key=lambda dim: -to.stride(dim))
         own = brought[rank].permute(order)
         parts = (own if part is brought[rank] else memory(part).view(own.shape) for part in brought)
-        found.append([Transfer(memory(to).view(own.shape), tuple(parts))])
+        found.append([Transfer(to if to.is_contiguous() else memory(to).view(own.shape), tuple(parts))])
     return found
 
 
@@ -128,7 +128,10 @@ def reduce_scatter_singles(calls: list[Arguments]) -> Transfers:
 def _scattered_sums(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
     parts = [[_parts(tensor, len(pairs)) for tensor in inputs] for _, inputs in pairs]
     return [
-        [Transfer(memory(to), tuple(own[at][rank] for own in parts)) for at, to in enumerate(outputs)]
+        [
+            Transfer(to if to.is_contiguous() else memory(to), tuple(own[at][rank] for own in parts))
+            for at, to in enumerate(outputs)
+        ]
         for rank, (outputs, _) in enumerate(pairs)
     ]
 
@@ -204,11 +207,11 @@ OPERATORS: dict[str, Callable[[list[Arguments]], Transfers]] = {
 }
 
 #: Operators whose results backends copy from an own buffer, by an operation that autograd records.
-COPIED = ("allgather_", "_allgather_base_", "gather_", "reduce_scatter_")
+COPIED = ("allgather_", "_allgather_base_", "gather_", "reduce_scatter_", "_reduce_scatter_base_")
 #: Operators that use memory order, whatever the strides.
 REDUCED = ("allreduce_", "allreduce_coalesced_", "reduce_")
 
-_STEPS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
+STEPS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
     Name.SUM: Tensor.add_,
     Name.AVG: Tensor.add_,
     Name.PRODUCT: Tensor.mul_,
@@ -220,81 +223,24 @@ _STEPS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def own_part(operator: str, arguments: Arguments, rank: int, size: int) -> Tensor | None:
+    """Return the part of a rank's own to which the backend adds those of others; None if there is no sum."""
+    if operator == "reduce_scatter_":
+        part: Tensor = arguments["input_tensors"][0][rank]
+        return part
+    return _parts(arguments["input_tensor"], size)[rank] if operator == "_reduce_scatter_base_" else None
+
+
 def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
     """Copy one tensor, or reduce several in the order of the ranks."""
     total = parts[0].clone(memory_format=torch.preserve_format)
     if operation is None:
         return total
     for part in parts[1:]:
-        _STEPS[operation](total, part)
+        STEPS[operation](total, part)
     return total.div_(len(parts)) if operation == Name.AVG else total
-
-
-def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int, size: int) -> None:
-    """Refuse what a backend refuses on the calling rank, whatever the other ranks do.
-
-    Raises:
-        ValueError: the tensors cannot be sent.
-    """
-    if operation is not None and operation not in _STEPS:
-        raise ValueError("simulated ranks reduce by SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
-    whole = arguments["tensors"] if "tag" in arguments else ()
-    if operator == "alltoall_base_":
-        whole = arguments["input"], arguments["output"]
-        own = [_rows(arguments, end, rank, size) for end in ("input", "output")]
-        if own[0] != own[1]:
-            raise ValueError(f"rank {rank} sends itself {own[0]} elements, and has room for {own[1]}")
-    if not all(tensor.is_contiguous() for tensor in whole):
-        raise ValueError("Tensors must be contiguous")
-    if operator in REDUCED or operator == "broadcast_":
-        for tensor in arguments["tensors"]:
-            _expect_memory(tensor)
-    for several, one in LISTS.get(operator, ()):
-        if not arguments[several]:
-            continue  # of a gather or a scatter, where this is not the root
-        tensors, alone = arguments[several][0], arguments[one][0]
-        if len(tensors) != size:
-            raise ValueError(f"{len(tensors)} tensors for {size} ranks")
-        if tensors[rank].shape != alone.shape:
-            raise ValueError(f"rank {rank} brings {tuple(alone.shape)} where {tuple(tensors[rank].shape)} is expected")
-    if operator in FLAT:
-        large, small = FLAT[operator]
-        if arguments[large].numel() != arguments[small].numel() * size:
-            counts = arguments[large].numel(), arguments[small].numel()
-            raise ValueError(f"{counts[0]} elements are not {size} times {counts[1]}")
 
 
 def operation_of(arguments: Arguments) -> Any:
     """Return the kind of a reduction; None for another operator."""
     return Name(arguments["reduce_op"].op()) if "reduce_op" in arguments else None
-
-
-def _expect_memory(tensor: Tensor) -> None:
-    """Refuse a tensor whose elements share memory: it has no elements in memory order."""
-    if not (tensor.is_contiguous() or tensor.is_sparse):
-        there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
-        if there < tensor.numel():
-            raise ValueError(f"{tensor.numel()} elements have memory for {there}: they share it")
-
-
-def _rows(arguments: Arguments, end: str, rank: int, size: int) -> int:
-    """Return how many elements this rank sends to itself, or receives from itself."""
-    tensor, rows = arguments[end], arguments[f"{end}_split_sizes"]
-    length = tensor.shape[0] if tensor.dim() else 1
-    if len(rows) not in {0, size} or (sum(rows) != length if rows else length % size):
-        raise ValueError(f"dimension 0 of {length} is not {rows or 'as much for each'} of {size} ranks")
-    return int(tensor.numel() // max(length, 1) * (rows[rank] if rows else length // size))
-
-
-#: The arguments that are a list with a tensor for each rank, and those that are one tensor of the same shape.
-LISTS = {
-    "allgather_": [("output_tensors", "input_tensors")],
-    "gather_": [("output_tensors", "input_tensors")],
-    "reduce_scatter_": [("input_tensors", "output_tensors")],
-    "scatter_": [("input_tensors", "output_tensors")],
-}
-#: The argument that is one tensor for all ranks, and the one that is a rank's part of it.
-FLAT = {
-    "_allgather_base_": ("output_tensor", "input_tensor"),
-    "_reduce_scatter_base_": ("input_tensor", "output_tensor"),
-}

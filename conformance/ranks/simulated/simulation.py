@@ -21,7 +21,8 @@ from conformance.kit.world import JUDGED, LeftAlone, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
 from conformance.ranks.simulated import kernels, shared, state
-from conformance.ranks.simulated.collectives import expect_usable, operation_of
+from conformance.ranks.simulated.collectives import operation_of
+from conformance.ranks.simulated.refusals import expect_usable
 from conformance.ranks.simulated.scheduler import Scheduler
 from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
 from conformance.ranks.worker import attempted

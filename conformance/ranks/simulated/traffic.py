@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance.ranks.simulated.collectives import COPIED, OPERATORS, Arguments, Transfers, memory, value_of
+from conformance.ranks.simulated.collectives import COPIED, OPERATORS, Arguments, Transfers, memory, own_part, value_of
 
 
 class Mismatch(Exception):
@@ -30,6 +30,9 @@ class Collective:
     calls: dict[int, Arguments] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     is_full: bool = False
+    #: Whether each rank recorded gradients when it called, and a copy of its own part, as a backend's buffer holds it.
+    modes: dict[int, bool] = field(default_factory=dict)
+    buffers: dict[int, Tensor] = field(default_factory=dict)
     transfers: Transfers = field(default_factory=list)
     #: After values were read: what is still to be delivered, by rank. Nothing else is kept alive.
     arrivals: dict[int, list[tuple[Tensor, Tensor]]] | None = None
@@ -44,7 +47,11 @@ class Collective:
         root, own = ((call.get("root_rank"), call.get("root_tensor")) for call in (self._first(arguments), arguments))
         if operator != self.operator or operation != self.operation or root != own:
             raise Mismatch
-        self.calls[rank] = arguments
+        self.calls[rank], self.modes[rank] = arguments, torch.is_grad_enabled()
+        own_input = own_part(operator, arguments, rank, self.size)
+        if own_input is not None and self.modes[rank] and own_input.requires_grad:
+            with _unseen(records=True):
+                self.buffers[rank] = own_input.clone()
         if len(self.calls) == self.size:
             self.is_full = True
             try:
@@ -62,11 +69,16 @@ class Collective:
         with _unseen():
             if self.arrivals is None:
                 self.arrivals = self._read()
-            own = self.arrivals.pop(rank, ())
+            own = self.arrivals.pop(rank, [])
             if self.operator not in COPIED:
                 _fill(own)
                 return
-        with _unseen(by_autograd=False):
+            if rank in self.buffers:
+                ((to, value),) = own
+                own = [(to, self.buffers.pop(rank).copy_(value))]
+        # PyTorch copies this one's result in the thread that waits, others' in one that goes on as the call did.
+        is_late = self.operator == "_reduce_scatter_base_"
+        with _unseen(records=torch.is_grad_enabled() if is_late else self.modes[rank]):
             _fill(own)
 
     def _read(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
@@ -174,9 +186,13 @@ def _fill(arrived: Iterable[tuple[Tensor, Tensor]]) -> None:
 
 
 @contextlib.contextmanager
-def _unseen(by_autograd: bool = True) -> Iterator[None]:
-    """Hide from modes what a backend writes into memory, and from autograd and version counters too, or not."""
+def _unseen(records: bool | None = None) -> Iterator[None]:
+    """Hide from modes what a backend writes into memory, and from autograd and version counters too.
+
+    Args:
+        records: if given, autograd and version counters see it, and whether gradients are recorded.
+    """
     below: Any = torch._C
-    own = below._AutoDispatchBelowADInplaceOrView() if by_autograd else torch.enable_grad()
+    own = below._AutoDispatchBelowADInplaceOrView() if records is None else torch.set_grad_enabled(records)
     with own, below.DisableTorchFunction(), below._DisableTorchDispatch():
         yield
