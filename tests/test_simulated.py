@@ -179,6 +179,17 @@ def test_scatter_and_reduce_scatter_go_by_memory_as_with_gloo(three):
     assert results(three, body) == [(as_memory.tolist(), (rows.t() + 2 * as_memory).tolist())] * 3
 
 
+def test_what_scatter_reads_past_the_end_of_a_tensor_is_undefined_but_no_error(three):
+    """Of an expanded tensor, Gloo reads as many elements as it has, as if each had memory of its own."""
+
+    def body(world):
+        part = torch.empty(2, 2)
+        dist.scatter(part, [own(world).expand(2, 2)] * 3 if world.rank == 0 else None, src=0)
+        return part[0].tolist(), part[1].isnan().all().item()
+
+    assert results(three, body) == [([0.0, 1.0], True)] * 3
+
+
 def test_parts_of_other_sizes_are_exchanged(simulation):
     """Rank r sends s + 1 rows to rank s."""
 

@@ -35,6 +35,16 @@ def memory(tensor: Tensor) -> Tensor:
     return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
 
 
+def sent_from(tensor: Tensor) -> Tensor:
+    """Return what is read from there on. Where elements share memory, what is read past its end is undefined."""
+    there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+    missing = tensor.numel() - there
+    if tensor.is_contiguous() or tensor.is_sparse or missing <= 0:
+        return memory(tensor)
+    beyond = tensor.new_full((missing,), torch.nan if tensor.is_floating_point() or tensor.is_complex() else 1)
+    return torch.cat([tensor.as_strided((there,), (1,), tensor.storage_offset()), beyond])
+
+
 def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:
     """Each tensor is the sum, or another reduction, of those of all ranks at its place."""
     sums = [tuple(map(memory, each)) for each in zip(*tensors, strict=True)]
@@ -110,7 +120,7 @@ def reduce_scatter(calls: list[Arguments]) -> Transfers:
         to, brought = call["output_tensors"][0], [each["input_tensors"][0][rank] for each in calls]
         order = sorted(range(to.dim()), key=lambda dim: -to.stride(dim))
         own = brought[rank].permute(order)
-        parts = (own if part is brought[rank] else memory(part).view(own.shape) for part in brought)
+        parts = (own if part is brought[rank] else sent_from(part).view(own.shape) for part in brought)
         found.append([Transfer(to if to.is_contiguous() else memory(to).view(own.shape), tuple(parts))])
     return found
 
@@ -148,7 +158,8 @@ def gather(calls: list[Arguments]) -> Transfers:
 def scatter(calls: list[Arguments]) -> Transfers:
     """``scatter_``."""
     sent = calls[calls[0]["root_rank"]]["input_tensors"][0]
-    return [[Transfer(memory(call["output_tensors"][0]), (memory(to),))] for call, to in zip(calls, sent, strict=True)]
+    into = [memory(call["output_tensors"][0]) for call in calls]
+    return [[Transfer(to, (sent_from(part),))] for to, part in zip(into, sent, strict=True)]
 
 
 def all_to_all(calls: list[Arguments]) -> Transfers:
