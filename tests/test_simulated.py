@@ -179,6 +179,24 @@ def test_scatter_and_reduce_scatter_go_by_memory_as_with_gloo(three):
     assert results(three, body) == [(as_memory.tolist(), (rows.t() + 2 * as_memory).tolist())] * 3
 
 
+@pytest.mark.parametrize("transposed", [set(), {0}, {1}, {0, 1}])
+def test_rows_of_one_tensor_are_scattered_and_gathered_as_with_gloo(transposed):
+    """Sums are made in memory, and each rank sees its own through its strides; rows arrive by their elements."""
+
+    def body(world):
+        x = torch.arange(12.0).reshape(6, 2) if world.rank not in transposed else torch.arange(12.0).reshape(2, 6).t()
+        part, whole = torch.zeros(2, 3).t(), torch.zeros(2, 6).t()
+        dist.reduce_scatter_tensor(part, x)
+        dist.all_gather_into_tensor(whole, part)
+        return part.tolist(), whole.tolist()
+
+    rows = torch.arange(0.0, 24.0, 2.0)
+    seen = [rows.reshape(2, 6).t() if rank in transposed else rows.reshape(6, 2) for rank in range(2)]
+    parts = [seen[rank].chunk(2)[rank].tolist() for rank in range(2)]
+    with Simulation(2) as two:
+        assert results(two, body) == [(parts[rank], [*parts[0], *parts[1]]) for rank in range(2)]
+
+
 def test_what_scatter_reads_past_the_end_of_a_tensor_is_undefined_but_no_error(three):
     """Of an expanded tensor, Gloo reads as many elements as it has, as if each had memory of its own."""
 

@@ -107,7 +107,7 @@ def _gathered_flat(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
         [
             Transfer(part, (pairs[rank][1][at].reshape(-1),))
             for at, to in enumerate(outputs)
-            for rank, part in enumerate(_parts(to, size))
+            for rank, part in enumerate(_rows_of(to, size))
         ]
         for outputs, _ in pairs
     ]
@@ -136,14 +136,27 @@ def reduce_scatter_singles(calls: list[Arguments]) -> Transfers:
 
 
 def _scattered_sums(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
-    parts = [[_parts(tensor, len(pairs)) for tensor in inputs] for _, inputs in pairs]
-    return [
-        [
-            Transfer(to if to.is_contiguous() else memory(to), tuple(own[at][rank] for own in parts))
-            for at, to in enumerate(outputs)
-        ]
-        for rank, (outputs, _) in enumerate(pairs)
-    ]
+    """As Gloo, add in memory what ranks copied as it lay there; each rank sees the sum through its own strides."""
+    dense = [[one if _is_dense(one) else one.contiguous() for one in brought] for _, brought in pairs]
+    found: Transfers = []
+    for rank, (outputs, _) in enumerate(pairs):
+        found.append([])
+        for to, own, *each in zip(outputs, dense[rank], *dense, strict=True):
+            seen = (one.as_strided(own.shape, own.stride(), one.storage_offset()) for one in each)
+            found[-1].append(Transfer(to, tuple(_rows_of(one, len(pairs))[rank] for one in seen)))
+    return found
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Tell whether a copy would lie in memory as the tensor does: without gaps, and no two elements in one place."""
+    return torch.empty_like(tensor, device="meta").stride() == tensor.stride()
+
+
+def _rows_of(tensor: Tensor, size: int) -> Sequence[Tensor]:
+    """Return each rank's part of the rows, or of the memory if there are not as many rows for each."""
+    if tensor.dim() and tensor.numel() and tensor.shape[0] % size == 0:
+        return tensor.chunk(size)
+    return _parts(tensor, size)
 
 
 def gather(calls: list[Arguments]) -> Transfers:
@@ -239,7 +252,7 @@ def own_part(operator: str, arguments: Arguments, rank: int, size: int) -> Tenso
     if operator == "reduce_scatter_":
         part: Tensor = arguments["input_tensors"][0][rank]
         return part
-    return _parts(arguments["input_tensor"], size)[rank] if operator == "_reduce_scatter_base_" else None
+    return _rows_of(arguments["input_tensor"], size)[rank] if operator == "_reduce_scatter_base_" else None
 
 
 def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
