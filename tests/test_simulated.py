@@ -665,7 +665,7 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
 
 
 def keep(group):
-    """Keep the group in a variable of the module, as model-parallel libraries do; they insist on being the first."""
+    """Keep a group that came from new_group in a variable, as libraries do; they insist on being the first."""
     global _KEPT_GROUP
     assert _KEPT_GROUP is None
     _KEPT_GROUP = group
@@ -687,11 +687,25 @@ def test_each_rank_has_its_own_of_a_variable_that_a_function_sets(three):
     assert _KEPT_GROUP is None
 
 
+#: A module that remembers what came first.
+KEEPS = "import torch\nlast = None\ndef keep(value):\n    global last, other\n    last = last or value\n"
+
+
+def imported(source, name, folder, monkeypatch):
+    (folder / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(folder)
+    return importlib.import_module(name)
+
+
+def test_ranks_share_what_a_module_keeps_that_makes_no_group(three, tmp_path, monkeypatch):
+    """It may be what the module has changed for the whole process, such as a function of PyTorch that it replaced."""
+    later = imported(KEEPS, "keeps_others", tmp_path, monkeypatch)
+    three.run(lambda world: later.keep(f"rank {world.rank}"))
+    assert later.last == "rank 0"
+
+
 def test_so_has_each_rank_of_a_module_that_is_imported_after_they_began(three, tmp_path, monkeypatch):
-    source = "import torch\nlast = None\ndef keep(value):\n    global last, other\n    last = last or value\n"
-    (tmp_path / "imported_later.py").write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
-    later = importlib.import_module("imported_later")
+    later = imported(KEEPS + "from torch.distributed import new_group\n", "keeps_groups", tmp_path, monkeypatch)
 
     def body(world):
         later.keep(f"rank {world.rank}")

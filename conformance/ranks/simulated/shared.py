@@ -24,12 +24,14 @@ SHARED = (
 MOST = 100
 #: A statement with which a function says that it sets variables of its module.
 GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)", re.MULTILINE)
+#: What makes process groups. Other modules keep what they have changed of the process: that is for all ranks.
+MAKERS = ("new_group", "init_device_mesh")
 #: Modules whose sources have been read.
 _read: set[str] = set()
 
 
 def set_by_functions() -> dict[str, tuple[str, ...]]:
-    """Return the variables that functions of modules set: libraries keep their groups in them.
+    """Return the variables that functions set, of modules that make process groups: libraries keep groups in them.
 
     What is kept in a container or an object, ranks share. Each module is read once, and returned once.
     """
@@ -40,11 +42,13 @@ def set_by_functions() -> dict[str, tuple[str, ...]]:
 
 
 def _globals_of(module: Any) -> tuple[str, ...]:
-    """Return the names in the ``global`` statements of a module that uses torch."""
+    """Return the names in the ``global`` statements of a module that makes process groups."""
     there = list(getattr(module, "__dict__", {}).values())
     if type(module) is not ModuleType or not any(value is torch or value is dist for value in there):
         return ()
     source = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    if not any(maker in source for maker in MAKERS):
+        return ()
     return tuple({name.strip() for names in GLOBAL.findall(source) for name in names.split(",") if name.strip()})
 
 
