@@ -179,24 +179,6 @@ def test_scatter_and_reduce_scatter_go_by_memory_as_with_gloo(three):
     assert results(three, body) == [(as_memory.tolist(), (rows.t() + 2 * as_memory).tolist())] * 3
 
 
-@pytest.mark.parametrize("transposed", [set(), {0}, {1}, {0, 1}])
-def test_rows_of_one_tensor_are_scattered_and_gathered_as_with_gloo(transposed):
-    """Sums are made in memory, and each rank sees its own through its strides; rows arrive by their elements."""
-
-    def body(world):
-        x = torch.arange(12.0).reshape(6, 2) if world.rank not in transposed else torch.arange(12.0).reshape(2, 6).t()
-        part, whole = torch.zeros(2, 3).t(), torch.zeros(2, 6).t()
-        dist.reduce_scatter_tensor(part, x)
-        dist.all_gather_into_tensor(whole, part)
-        return part.tolist(), whole.tolist()
-
-    rows = torch.arange(0.0, 24.0, 2.0)
-    seen = [rows.reshape(2, 6).t() if rank in transposed else rows.reshape(6, 2) for rank in range(2)]
-    parts = [seen[rank].chunk(2)[rank].tolist() for rank in range(2)]
-    with Simulation(2) as two:
-        assert results(two, body) == [(parts[rank], [*parts[0], *parts[1]]) for rank in range(2)]
-
-
 def test_what_scatter_reads_past_the_end_of_a_tensor_is_undefined_but_no_error(three):
     """Of an expanded tensor, Gloo reads as many elements as it has, as if each had memory of its own."""
 
@@ -575,68 +557,6 @@ def test_autograd_sees_of_what_arrives_what_it_sees_with_gloo(three):
     assert results(three, body) == [(0, [1, 1, 1], "CopyBackwards")] * 3
 
 
-def scattered_sum(x, to):
-    dist.reduce_scatter(to, [x, x * 3, x])
-
-
-def scattered_sum_of_one(x, to):
-    dist.reduce_scatter_tensor(to, torch.cat([x, x * 3, x]))
-
-
-def gathered(x, to):
-    dist.all_gather([to, x.clone(), x.clone()], x)
-
-
-IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
-#: What autograd sees of a result: its node, its version, and the gradient of its sum.
-NOTHING = ("", 1, None)
-
-
-@pytest.mark.parametrize(
-    ("collective", "is_leaf", "records", "seen"),
-    [
-        (scattered_sum, False, True, None),
-        (scattered_sum_of_one, False, True, None),
-        (scattered_sum, False, False, NOTHING),
-        (scattered_sum_of_one, False, False, NOTHING),
-        (gathered, False, True, NOTHING),
-        (scattered_sum, True, True, IN_PLACE),
-        (scattered_sum, True, False, NOTHING),
-        (gathered, True, True, IN_PLACE),
-        (gathered, True, False, NOTHING),
-    ],
-)
-def test_autograd_sees_a_result_as_with_gloo(three, collective, is_leaf, records, seen):
-    """Of a sum that is scattered it sees the rank's own share (None above). Seen with Gloo, torch 2.13."""
-
-    def body(world):
-        x = torch.ones(2, requires_grad=True)
-        with torch.set_grad_enabled(records):
-            to = torch.empty(2, requires_grad=is_leaf)
-            try:
-                collective(x, to)
-            except RuntimeError as error:
-                return str(error)
-        if to.grad_fn is None:
-            return "", to._version, None
-        return to.grad_fn.name().rpartition("::")[2], to._version, torch.autograd.grad(to.sum(), x)[0].tolist()
-
-    shares = [("CopyBackwards", 1, [share, share]) for share in (1.0, 3.0, 1.0)]
-    assert results(three, body) == ([seen] * 3 if seen else shares)
-
-
-def test_one_tensor_that_needs_a_gradient_is_filled_where_gradients_are_off(three):
-    """Tensor-parallel libraries allocate their result so; PyTorch splits it, and copies as the call went on."""
-
-    def body(world):
-        with torch.no_grad():
-            whole = torch.empty(6, requires_grad=True)
-            dist.all_gather_into_tensor(whole, own(world))
-        return whole.tolist()
-
-    assert results(three, body) == [[*owns(3)[0], *owns(3)[1], *owns(3)[2]]] * 3
-
-
 #: What code keeps for later calls, as model-parallel libraries keep their groups: one for the process.
 KEPT = {}
 
@@ -697,13 +617,6 @@ def imported(source, name, folder, monkeypatch):
     return importlib.import_module(name)
 
 
-def test_ranks_share_what_a_module_keeps_that_makes_no_group(three, tmp_path, monkeypatch):
-    """It may be what the module has changed for the whole process, such as a function of PyTorch that it replaced."""
-    later = imported(KEEPS, "keeps_others", tmp_path, monkeypatch)
-    three.run(lambda world: later.keep(f"rank {world.rank}"))
-    assert later.last == "rank 0"
-
-
 def test_so_has_each_rank_of_a_module_that_is_imported_after_they_began(three, tmp_path, monkeypatch):
     later = imported(KEEPS + "from torch.distributed import new_group\n", "keeps_groups", tmp_path, monkeypatch)
 
@@ -714,6 +627,13 @@ def test_so_has_each_rank_of_a_module_that_is_imported_after_they_began(three, t
 
     assert results(three, body) == ["rank 0", "rank 1", "rank 2"]
     assert later.last is None
+
+
+def test_ranks_share_what_a_module_keeps_that_makes_no_group(three, tmp_path, monkeypatch):
+    """It may be what the module has changed for the whole process, such as a function of PyTorch that it replaced."""
+    later = imported(KEEPS, "keeps_others", tmp_path, monkeypatch)
+    three.run(lambda world: later.keep(f"rank {world.rank}"))
+    assert later.last == "rank 0"
 
 
 def test_one_rank_shares_its_group_with_nobody():

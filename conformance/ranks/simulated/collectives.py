@@ -35,14 +35,20 @@ def memory(tensor: Tensor) -> Tensor:
     return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
 
 
+def missing_from(tensor: Tensor) -> int:
+    """Return how many elements of a tensor have no memory of their own, for some share it."""
+    if tensor.is_contiguous() or tensor.is_sparse:
+        return 0
+    there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+    return int(max(0, tensor.numel() - there))
+
+
 def sent_from(tensor: Tensor) -> Tensor:
     """Return what is read from there on. Where elements share memory, what is read past its end is undefined."""
-    there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
-    missing = tensor.numel() - there
-    if tensor.is_contiguous() or tensor.is_sparse or missing <= 0:
+    if not (missing := missing_from(tensor)):
         return memory(tensor)
     beyond = tensor.new_full((missing,), torch.nan if tensor.is_floating_point() or tensor.is_complex() else 1)
-    return torch.cat([tensor.as_strided((there,), (1,), tensor.storage_offset()), beyond])
+    return torch.cat([tensor.as_strided((tensor.numel() - missing,), (1,), tensor.storage_offset()), beyond])
 
 
 def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:

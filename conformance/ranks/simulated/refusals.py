@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from conformance.ranks.simulated.collectives import REDUCED, STEPS, Arguments
+from conformance.ranks.simulated.collectives import REDUCED, STEPS, Arguments, missing_from
 
 #: The arguments that are a list with a tensor for each rank, and those that are one tensor of the same shape.
 LISTS = {
@@ -58,10 +58,9 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
 
 def _expect_memory(tensor: Tensor) -> None:
     """Refuse a tensor whose elements share memory: it has no elements in memory order."""
-    if not (tensor.is_contiguous() or tensor.is_sparse):
-        there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
-        if there < tensor.numel():
-            raise ValueError(f"{tensor.numel()} elements have memory for {there}: they share it")
+    if missing := missing_from(tensor):
+        there = tensor.numel() - missing
+        raise ValueError(f"{tensor.numel()} elements have memory for {there}: they share it")
 
 
 def _rows(arguments: Arguments, end: str, rank: int, size: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import re
 import sys
@@ -26,30 +27,36 @@ MOST = 100
 GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)", re.MULTILINE)
 #: What makes process groups. Other modules keep what they have changed of the process: that is for all ranks.
 MAKERS = ("new_group", "init_device_mesh")
-#: Modules whose sources have been read.
-_read: set[str] = set()
+#: A module that uses distributed PyTorch has one of these.
+IMPORTED = (torch, dist, dist.new_group, dist.init_device_mesh)
 
 
 def set_by_functions() -> dict[str, tuple[str, ...]]:
     """Return the variables that functions set, of modules that make process groups: libraries keep groups in them.
 
-    What is kept in a container or an object, ranks share. Each module is read once, and returned once.
+    What is kept in a container or an object, ranks share.
     """
-    new = {key: module for key, module in list(sys.modules.items()) if key not in _read}
-    _read.update(new)
-    found = {key: _globals_of(module) for key, module in new.items() if key.partition(".")[0] not in OWN}
-    return {key: names for key, names in found.items() if names}
+    return _set_by_functions(len(sys.modules))
 
 
-def _globals_of(module: Any) -> tuple[str, ...]:
-    """Return the names in the ``global`` statements of a module that makes process groups."""
+@functools.lru_cache(1)
+def _set_by_functions(modules: int) -> dict[str, tuple[str, ...]]:
+    """Look again only where the number of modules has changed: a world is asked for every test."""
+    others = [key for key in list(sys.modules) if key.partition(".")[0] not in OWN]
+    return {key: names for key in others if (names := _globals_of(key))}
+
+
+@functools.cache
+def _globals_of(key: str) -> tuple[str, ...]:
+    """Return the names in the ``global`` statements of a module that makes process groups; it is read once."""
+    module: Any = sys.modules.get(key)
     there = list(getattr(module, "__dict__", {}).values())
-    if type(module) is not ModuleType or not any(value is torch or value is dist for value in there):
+    if type(module) is not ModuleType or not any(value is each for value in there for each in IMPORTED):
         return ()
     source = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
     if not any(maker in source for maker in MAKERS):
         return ()
-    return tuple({name.strip() for names in GLOBAL.findall(source) for name in names.split(",") if name.strip()})
+    return tuple(sorted({name.strip() for names in GLOBAL.findall(source) for name in names.split(",")} - {""}))
 
 
 def why_not(groups: Sequence[Mapping[Any, str]], is_used: bool) -> str:
