@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -250,6 +251,18 @@ def test_a_forkserver_that_is_traced_and_dies_is_said_to_have_died(pool: Pool, f
         outcome = run_item(pool, "forward_exit_1", "test_fault", 2)
         assert "kept running" not in outcome.message
         assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+
+
+def test_a_forkserver_that_is_traced_when_it_is_closed_is_no_warning_in_the_next_test() -> None:
+    """Where warnings are errors, pytest fails the test in which a process that nobody waited for is forgotten."""
+    forkserver = Forkserver()
+    forkserver.wait()
+    with traced(forkserver.process.pid):
+        forkserver.process.send_signal(signal.SIGKILL)
+        until(lambda: state(forkserver.process.pid) == b"Z")
+        forkserver.close()
+        del forkserver
+        gc.collect()
 
 
 @contextlib.contextmanager

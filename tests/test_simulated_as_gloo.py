@@ -121,6 +121,19 @@ def layout_cases():
         yield collective, tuple(layouts), result
 
 
+def what_arrives_of(kind, operation):
+    """A sum, or another reduction, of tensors that are not dense on the CPU."""
+    x = kind(torch.tensor([[0.0, 3.0 + dist.get_rank()], [2.0 * dist.get_rank(), 0.0]]))
+    dist.all_reduce(x, operation)
+    return (x.layout, x.shape) if x.is_meta else x.to_dense().tolist()
+
+
+def kind_cases():
+    kinds = (torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_mkldnn, lambda x: x.to("meta"))
+    operations = (dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.MAX)
+    yield from itertools.product(kinds, operations)
+
+
 def outcome(look, case):
     try:
         return look(*case)
@@ -128,7 +141,10 @@ def outcome(look, case):
         return type(error).__name__
 
 
-@pytest.mark.parametrize(("look", "cases"), [(seen_by_autograd, graph_cases), (what_arrives, layout_cases)])
+@pytest.mark.parametrize(
+    ("look", "cases"),
+    [(seen_by_autograd, graph_cases), (what_arrives, layout_cases), (what_arrives_of, kind_cases)],
+)
 @pytest.mark.ranks(2)
 def test_a_simulated_collective_does_as_gloo_does(world, look, cases):
     with_gloo = [outcome(look, case) for case in cases()]
@@ -137,3 +153,12 @@ def test_a_simulated_collective_does_as_gloo_does(world, look, cases):
         simulation.expect(lambda each: simulated.update({each.rank: [outcome(look, case) for case in cases()]}))
     for case, *found in zip(cases(), simulated[world.rank], with_gloo, strict=True):
         assert found[0] == found[1], case
+
+
+@pytest.mark.ranks(2, timeout=60)
+def test_gloo_goes_on_beside_a_simulation(world):
+    """Its thread may want the interpreter's lock, to free a tensor, before a call can go on."""
+    parts = [torch.ones(2), torch.ones(2)]
+    with Simulation(2):
+        for _ in range(2000):
+            dist.scatter(torch.empty(2), parts if world.rank == 0 else None)

@@ -29,6 +29,8 @@ READY_LIMIT, ANSWER_LIMIT = 300.0, 60.0
 LOOK_EVERY = 0.5
 #: How long the forkserver may take to end everything it forked (seconds).
 CLOSE_LIMIT = 5.0
+#: Forkservers that were ended and whose exit status has not come: a tracer is notified first, a busy machine is late.
+_unreaped: list[subprocess.Popen[bytes]] = []
 
 
 class Forkserver(Owner):
@@ -46,7 +48,6 @@ class Forkserver(Owner):
         self.exits: dict[int, int] = {}
         self.not_awaited: set[int] = set()
         self.restarts = 0
-        self.traced: list[subprocess.Popen[bytes]] = []  # ended, but their tracers were notified first
         self.environment: dict[str, str] = {}
         self.own_limits = limits.limits_of(0)
         self.strays = strays.Strays()
@@ -244,7 +245,7 @@ class Forkserver(Owner):
         if self._reap(0 if self.stopped else CLOSE_LIMIT) is None and not self.ended:
             self.process.kill()
             self._reap(CLOSE_LIMIT)
-        self.traced = [process for process in (*self.traced, self.process) if process.poll() is None]
+        _unreaped[:] = [process for process in (*_unreaped, self.process) if process.poll() is None]
         strays.FORKSERVERS.discard(self.process.pid)
         strays.AT_REST.discard(self.process.pid)
         self.strays.sweep()

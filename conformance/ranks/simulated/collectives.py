@@ -263,7 +263,7 @@ def own_part(operator: str, arguments: Arguments, rank: int, size: int) -> Tenso
 
 def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
     """Copy one tensor, or reduce several in the order of the ranks."""
-    total = parts[0].clone(memory_format=torch.preserve_format)
+    total = parts[0].clone()
     if operation is None:
         return total
     for part in parts[1:]:

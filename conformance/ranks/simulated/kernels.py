@@ -1,14 +1,13 @@
-"""Replace the kernels of ``c10d`` by ones that work between simulated ranks, while a world is simulated.
+"""Carry collectives of ``c10d`` between simulated ranks, while a world is simulated.
 
-They are registered below PyTorch's dispatcher, like Gloo's, so everything above sees the usual collectives. The process
-group is PyTorch's own, over a backend that does nothing.
+What does so is registered at the last dispatch key above the kernels of backends, so everything above sees the usual
+collectives. The process group is PyTorch's own, over a backend that does nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,7 +16,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch._C import _distributed_c10d
+from torch._C import DispatchKey, DispatchKeySet, _distributed_c10d
 from torch.distributed import distributed_c10d
 
 from conformance.core.worlds import SIMULATED
@@ -26,6 +25,8 @@ from conformance.ranks.simulated import levels
 from conformance.ranks.simulated.collectives import OPERATORS
 
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
+#: Every call passes it; below are the keys of devices.
+KEY = "BackendSelect"
 
 
 class Carrier(Protocol):
@@ -64,9 +65,9 @@ _open = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def installed(world: Carrier) -> Iterator[None]:
-    """Route collectives of ranks' threads to their worlds; those of other threads are unchanged.
+    """Route collectives of ranks' threads to their worlds; those of other threads go on to their backends.
 
-    Several worlds may be simulated at a time. The last one to end restores the kernels.
+    Several worlds may be simulated at a time. The last one to end routes no more.
     """
     with _changing:
         if not _live:
@@ -96,26 +97,26 @@ def _forget(forgetting: Callable[[], object]) -> None:
 
 def _library() -> torch.library.Library:
     library = torch.library.Library("c10d", "IMPL")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # kernels are replaced on purpose
-        for name in (*OPERATORS, *POINT_TO_POINT):
-            if hasattr(torch.ops.c10d, name):
-                library.impl(name, _kernel(name), "CPU", with_keyset=True, allow_override=True)
+    for name in (*OPERATORS, *POINT_TO_POINT):
+        if hasattr(torch.ops.c10d, name):
+            library.impl(name, _kernel(getattr(torch.ops.c10d, name).default), KEY, with_keyset=True)
     return library
 
 
-def _kernel(name: str) -> Callable[..., Any]:
-    schema = getattr(torch.ops.c10d, name).default._schema
+def _kernel(operator: torch._ops.OpOverload[..., Any]) -> Callable[..., Any]:
+    schema, name = operator._schema, operator._opname
     names = [argument.name for argument in schema.arguments]
     returns_tensors = len(schema.returns) > 1
-    usual = torch.library.get_kernel(f"c10d::{name}", "CPU")
+    own = DispatchKeySet(getattr(DispatchKey, KEY))
+    kinds = (DispatchKey.CPU, DispatchKey.SparseCPU) if name == "allreduce_" else (DispatchKey.CPU,)
 
-    def kernel(keys: Any, *args: Any) -> Any:
+    def kernel(keys: DispatchKeySet, *args: Any) -> Any:
         arguments = dict(zip(names, args, strict=False))
         group = dist.ProcessGroup.unbox(arguments["process_group"])
         world = here.world = here.world or _worlds_of.get(group._get_backend(CPU))
-        if world is None:
-            return usual.call_boxed(keys, *args)
+        if world is None or not any(map(keys.has, kinds)):
+            # Without the interpreter's lock: a thread of Gloo may want it before this call can go on.
+            return operator.redispatch(keys - own, *args)
         boxed = world.carry_out(name, arguments, group).boxed()
         return (args[0], boxed) if returns_tensors else boxed
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from conformance.ranks.simulated.collectives import REDUCED, STEPS, Arguments, missing_from
+from conformance.ranks.simulated.collectives import REDUCED, STEPS, Arguments, Name, missing_from
 
 #: The arguments that are a list with a tensor for each rank, and those that are one tensor of the same shape.
 LISTS = {
@@ -27,9 +27,12 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
 
     Raises:
         ValueError: the tensors cannot be sent.
+        RuntimeError: sparse tensors are reduced by anything but their sum.
     """
     if operation is not None and operation not in STEPS:
         raise ValueError("simulated ranks reduce by SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
+    if operation not in {None, Name.SUM} and any(tensor.is_sparse for tensor in arguments.get("tensors", ())):
+        raise RuntimeError("simulated ranks reduce sparse tensors by SUM, as Gloo does")
     whole = arguments["tensors"] if "tag" in arguments else ()
     if operator == "alltoall_base_":
         whole = arguments["input"], arguments["output"]
