@@ -280,6 +280,26 @@ def test_groups_know_their_ranks_and_work_side_by_side(three):
     ]
 
 
+@pytest.mark.parametrize("level", ["OFF", "DETAIL"])
+def test_a_rank_that_asks_for_gloo_gets_a_simulated_backend_under_that_name(level, monkeypatch):
+    def body(world):
+        pair = dist.new_group([0, 1], backend="gloo")
+        x = own(world)
+        dist.all_reduce(x, group=pair)
+        return dist.get_backend(), dist.get_backend(pair), dist.get_backend_config(pair), x.tolist()
+
+    monkeypatch.setattr(dist.distributed_c10d, "get_debug_level", lambda: getattr(dist.DebugLevel, level))
+    with Simulation(2) as simulation:
+        assert results(simulation, body) == [("gloo", "gloo", "cpu:gloo,cuda:gloo", [10.0, 12.0])] * 2
+
+
+def test_a_rank_that_asks_for_a_backend_that_is_not_there_is_refused(three):
+    def body(world):
+        dist.new_group(backend="mpi" if dist.is_nccl_available() else "cpu:gloo,cuda:nccl")
+
+    assert {found.outcome for found in three.run(body)} == {"error"}
+
+
 def test_gradients_are_added_up_in_backward_on_every_rank(simulation):
     class Copy(torch.autograd.Function):
         @staticmethod

@@ -7,6 +7,7 @@ collectives. The process group is PyTorch's own, over a backend that does nothin
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ class _Here(threading.local):
 here = _Here()
 #: Worlds by the backends of their groups: a thread that a rank started is recognized by the groups it uses.
 _worlds_of: weakref.WeakKeyDictionary[Any, Carrier] = weakref.WeakKeyDictionary()
-CPU = torch.device("cpu")
+CPU, GLOO = torch.device("cpu"), "gloo"
 _changing = threading.Lock()
 _live: list[Carrier] = []
 _open = contextlib.ExitStack()
@@ -76,8 +77,12 @@ def installed(world: Carrier) -> Iterator[None]:
             _open.callback(_library()._destroy)
             _open.enter_context(levels.shared())
             _open.enter_context(recorded(here))
-            forgetting = distributed_c10d._unregister_all_process_groups
-            _open.enter_context(patch.object(distributed_c10d, forgetting.__name__, partial(_forget, forgetting)))
+            for usual, ours in (
+                (distributed_c10d._unregister_all_process_groups, _forget),
+                (distributed_c10d._new_process_group_helper, _make),
+                (distributed_c10d._create_process_group_wrapper, _wrap),
+            ):
+                _open.enter_context(patch.object(distributed_c10d, usual.__name__, partial(ours, usual)))
         _live.append(world)
     try:
         yield
@@ -93,6 +98,24 @@ def _forget(forgetting: Callable[[], object]) -> None:
     forgetting()
     for group, name in [pair for world in _live for names in world.names for pair in names.items()]:
         _distributed_c10d._register_process_group(name, group)
+
+
+def _make(usual: Callable[..., Any], size: int, rank: int, members: list[int], backend: str, *more: Any, **own: Any) -> Any:
+    """Make a process group; where a rank asks for Gloo, it gets a simulated backend under that name."""
+    asked = re.sub(f"{GLOO}|{dist.Backend.UNDEFINED}", SIMULATED, backend.lower())
+    if here.world is None or asked == backend:
+        return usual(size, rank, members, backend, *more, **own)
+    group, store = usual(size, rank, members, asked, *more, **own)
+    if store is not None:
+        there, name = distributed_c10d._world, dist.Backend(asked.replace(SIMULATED, GLOO))
+        there.pg_map[group] = name, store
+        there.pg_backend_config[group] = str(distributed_c10d.BackendConfig(name))
+    return group, store
+
+
+def _wrap(usual: Callable[..., Any], wrapped_pg: Any, **options: Any) -> Any:
+    """Return a simulated backend without the checks of TORCH_DISTRIBUTED_DEBUG=DETAIL, which ask Gloo."""
+    return usual(wrapped_pg, **options) if here.world is None else wrapped_pg
 
 
 def _library() -> torch.library.Library:

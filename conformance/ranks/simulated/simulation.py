@@ -112,7 +112,7 @@ class Simulation:
         def join(rank: int) -> None:
             kernels.here.world = self
             self.names[rank] = distributed_c10d._pg_names
-            dist.init_process_group(SIMULATED, store=store, rank=rank, world_size=size)
+            dist.init_process_group(kernels.GLOO, store=store, rank=rank, world_size=size)
 
         self.scheduler.run(join)
 
