@@ -257,9 +257,10 @@ def test_a_forkserver_that_is_traced_when_it_is_closed_is_no_warning_in_the_next
     """Where warnings are errors, pytest fails the test in which a process that nobody waited for is forgotten."""
     forkserver = Forkserver()
     forkserver.wait()
-    with traced(forkserver.process.pid):
-        forkserver.process.send_signal(signal.SIGKILL)
-        until(lambda: state(forkserver.process.pid) == b"Z")
+    pid = forkserver.process.pid
+    with traced(pid):
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: state(pid) == b"Z")
         forkserver.close()
         del forkserver
         gc.collect()

@@ -77,12 +77,9 @@ def installed(world: Carrier) -> Iterator[None]:
             _open.callback(_library()._destroy)
             _open.enter_context(levels.shared())
             _open.enter_context(recorded(here))
-            for usual, ours in (
-                (distributed_c10d._unregister_all_process_groups, _forget),
-                (distributed_c10d._new_process_group_helper, _make),
-                (distributed_c10d._create_process_group_wrapper, _wrap),
-            ):
-                _open.enter_context(patch.object(distributed_c10d, usual.__name__, partial(ours, usual)))
+            for name, ours in REPLACED.items():
+                usual = getattr(distributed_c10d, name)
+                _open.enter_context(patch.object(distributed_c10d, name, partial(ours, usual)))
         _live.append(world)
     try:
         yield
@@ -93,14 +90,16 @@ def installed(world: Carrier) -> Iterator[None]:
                 _open.close()
 
 
-def _forget(forgetting: Callable[[], object]) -> None:
+def _forget(usual: Callable[[], object]) -> None:
     """Forget the groups that one rank, or the process, destroys: PyTorch would forget those of all ranks."""
-    forgetting()
+    usual()
     for group, name in [pair for world in _live for names in world.names for pair in names.items()]:
         _distributed_c10d._register_process_group(name, group)
 
 
-def _make(usual: Callable[..., Any], size: int, rank: int, members: list[int], backend: str, *more: Any, **own: Any) -> Any:
+def _make(
+    usual: Callable[..., Any], size: int, rank: int, members: list[int], backend: str, *more: Any, **own: Any
+) -> Any:
     """Make a process group; where a rank asks for Gloo, it gets a simulated backend under that name."""
     asked = re.sub(f"{GLOO}|{dist.Backend.UNDEFINED}", SIMULATED, backend.lower())
     if here.world is None or asked == backend:
@@ -116,6 +115,14 @@ def _make(usual: Callable[..., Any], size: int, rank: int, members: list[int], b
 def _wrap(usual: Callable[..., Any], wrapped_pg: Any, **options: Any) -> Any:
     """Return a simulated backend without the checks of TORCH_DISTRIBUTED_DEBUG=DETAIL, which ask Gloo."""
     return usual(wrapped_pg, **options) if here.world is None else wrapped_pg
+
+
+#: What is replaced in torch.distributed while a world is simulated; each gets the usual function first.
+REPLACED: dict[str, Callable[..., Any]] = {
+    "_unregister_all_process_groups": _forget,
+    "_new_process_group_helper": _make,
+    "_create_process_group_wrapper": _wrap,
+}
 
 
 def _library() -> torch.library.Library:

@@ -29,10 +29,8 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
         ValueError: the tensors cannot be sent.
         RuntimeError: sparse tensors are reduced by anything but their sum.
     """
-    if operation is not None and operation not in STEPS:
-        raise ValueError("simulated ranks reduce by SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
-    if operation not in {None, Name.SUM} and any(tensor.is_sparse for tensor in arguments.get("tensors", ())):
-        raise RuntimeError("simulated ranks reduce sparse tensors by SUM, as Gloo does")
+    if operation is not None:
+        _expect_reduction(operation, arguments)
     whole = arguments["tensors"] if "tag" in arguments else ()
     if operator == "alltoall_base_":
         whole = arguments["input"], arguments["output"]
@@ -57,6 +55,13 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
         if arguments[large].numel() != arguments[small].numel() * size:
             counts = arguments[large].numel(), arguments[small].numel()
             raise ValueError(f"{counts[0]} elements are not {size} times {counts[1]}")
+
+
+def _expect_reduction(operation: Any, arguments: Arguments) -> None:
+    if operation not in STEPS:
+        raise ValueError("simulated ranks reduce by SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
+    if operation != Name.SUM and any(tensor.is_sparse for tensor in arguments.get("tensors", ())):
+        raise RuntimeError("simulated ranks reduce sparse tensors by SUM, as Gloo does")
 
 
 def _expect_memory(tensor: Tensor) -> None:
