@@ -94,11 +94,12 @@ def _word(clause: str, outcomes: Sequence[TestOutcome]) -> str:
 
 
 def _why(found: Sequence[Sequence[TestOutcome]], words: Sequence[str]) -> str:
-    """What the first test says that does not end alike, on simulated ranks if it says something there."""
+    """What a test says that does not end alike, one that broke if any did; on simulated ranks if it says it there."""
     if words[0] == words[1]:
         return ""
-    unlike = next((pair for pair in zip(*found, strict=True) if pair[0].outcome != pair[1].outcome), ())
-    told = (one.reason or one.message for one in reversed(unlike))
+    unlike = [pair for pair in zip(*found, strict=True) if pair[0].outcome != pair[1].outcome]
+    unlike.sort(key=lambda pair: pair[0].outcome not in BROKEN)
+    told = (one.reason or one.message for one in reversed(next(iter(unlike), ())))
     return next((text.splitlines()[0] for text in told if text), "")
 
 
