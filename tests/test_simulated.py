@@ -735,6 +735,18 @@ def test_a_thread_that_a_rank_starts_is_of_its_world(three):
     assert results(three, body) == [[(summed(3), summed(3))]] * 3
 
 
+def test_a_group_that_such_a_thread_makes_is_simulated():
+    def body(world):
+        x = own(world)
+        thread = threading.Thread(target=lambda: dist.all_reduce(x, group=dist.new_group()))
+        thread.start()
+        thread.join()
+        return x.tolist()
+
+    with Simulation(2) as simulation:
+        assert results(simulation, body) == [[10.0, 12.0]] * 2
+
+
 def test_a_group_that_one_rank_destroys_is_there_for_the_others():
     def body(world):
         if world.rank == 0:

@@ -56,7 +56,7 @@ class _Here(threading.local):
 
 
 here = _Here()
-#: Worlds by the backends of their groups: a thread that a rank started is recognized by the groups it uses.
+#: Worlds by the backends of their groups.
 _worlds_of: weakref.WeakKeyDictionary[Any, Carrier] = weakref.WeakKeyDictionary()
 CPU, GLOO = torch.device("cpu"), "gloo"
 _changing = threading.Lock()
@@ -97,12 +97,19 @@ def _forget(usual: Callable[[], object]) -> None:
         _distributed_c10d._register_process_group(name, group)
 
 
+def _world(group: dist.ProcessGroup | None) -> Carrier | None:
+    """Return the world of this thread; one that a rank started is recognized by the group that it uses."""
+    if here.world is None and group is not None and CPU in group._device_types:
+        here.world = _worlds_of.get(group._get_backend(CPU))
+    return here.world
+
+
 def _make(
     usual: Callable[..., Any], size: int, rank: int, members: list[int], backend: str, *more: Any, **own: Any
 ) -> Any:
     """Make a process group; where a rank asks for Gloo, it gets a simulated backend under that name."""
     asked = re.sub(f"{GLOO}|{dist.Backend.UNDEFINED}", SIMULATED, backend.lower())
-    if here.world is None or asked == backend:
+    if asked == backend or _world(distributed_c10d.GroupMember.WORLD) is None:
         return usual(size, rank, members, backend, *more, **own)
     group, store = usual(size, rank, members, asked, *more, **own)
     if store is not None:
@@ -143,7 +150,7 @@ def _kernel(operator: torch._ops.OpOverload[..., Any]) -> Callable[..., Any]:
     def kernel(keys: DispatchKeySet, *args: Any) -> Any:
         arguments = dict(zip(names, args, strict=False))
         group = dist.ProcessGroup.unbox(arguments["process_group"])
-        world = here.world = here.world or _worlds_of.get(group._get_backend(CPU))
+        world = _world(group)
         if world is None or not any(map(keys.has, kinds)):
             # Without the interpreter's lock: a thread of Gloo may want it before this call can go on.
             return operator.redispatch(keys - own, *args)
