@@ -288,8 +288,7 @@ class Forkserver(Owner):
         if status is None and not self.ended:
             self.process.kill()
         advice = "" if self.ready else "; does `import torch` work?"
-        said = "unknown" if status is None else status
-        return ForkserverDied(f"the forkserver {how} (exit status {said}){advice}")
+        return ForkserverDied(f"the forkserver {how} (exit status {'unknown' if status is None else status}){advice}")
 
 
 def _environment() -> dict[str, str]:
