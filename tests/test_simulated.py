@@ -581,12 +581,23 @@ def test_autograd_sees_of_what_arrives_what_it_sees_with_gloo(three):
 KEPT = {}
 
 
-@pytest.mark.parametrize("ends", ["fails", "uses the group of another rank", "passes"])
+class Layer:
+    """Keeps its group, as many a layer does."""
+
+    group = None
+
+
+@pytest.mark.parametrize("ends", ["fails", "fails with a class", "uses the group of another rank", "passes"])
 def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(three, ends):
     seen = []  # by no module's name
 
     def body(world):
-        (seen if ends == "uses the group of another rank" else KEPT.setdefault("groups", [])).append(dist.group.WORLD)
+        if ends == "fails with a class":
+            Layer.group = dist.group.WORLD
+        elif ends == "uses the group of another rank":
+            seen.append(dist.group.WORLD)
+        else:
+            KEPT.setdefault("groups", []).append(dist.group.WORLD)
         if seen:
             dist.all_reduce(torch.ones(2), group=seen[0])
         assert ends == "passes"
@@ -595,10 +606,12 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
         found = three.run(body)
     finally:
         KEPT.clear()
+        Layer.group = None
     if ends == "passes":
         assert {one.outcome for one in found} == {"pass"}
         return
-    place = f"{__name__}.KEPT" if ends == "fails" else "a variable of the process"
+    names = {"fails": f"{__name__}.KEPT", "fails with a class": f"{__name__}.Layer"}
+    place = names.get(ends, "a variable of the process")
     said = f"not judged on simulated ranks: {place} holds the process group of one rank"
     assert {(one.outcome, one.message.partition(",")[0]) for one in found} == {("skip", said)}
     assert three.run(lambda world: 1 / 0)[0].outcome == "error"

@@ -193,7 +193,7 @@ class Forkserver(Owner):
     @property
     def ended(self) -> bool:
         """Tell whether the process has exited, even if another process traces it and was notified first."""
-        return self.process.poll() is not None or procfs.state(self.process.pid) in {b"Z", b"X"}
+        return self.process.poll() is not None or procfs.has_ended(self.process.pid)
 
     def _reap(self, within: float) -> int | None:
         """Wait for the exit status of the ending process; None if none arrives."""

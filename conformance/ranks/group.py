@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
+from conformance.ranks import procfs
 from conformance.ranks.call_log import file_in_memory, matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.clock import TICK, Deadline, RunningTime, grace, monotonic, pace, sleep
@@ -242,7 +243,7 @@ class RankGroup(Owner):
     def _exit_of(self, rank: RankProcess, by: float) -> int | None:
         status = self.forkserver.exit_of(rank.pid, 0.2 if rank.garbled else max(0.0, by - monotonic()))
         # The forkserver may be importing, and report late.
-        if status is None and rank.dead:
+        if status is None and procfs.has_ended(rank.pid):
             status = self.forkserver.exit_of(rank.pid, EXIT_WAIT_DEAD)
         rank.exited = status is not None
         return status

@@ -182,11 +182,6 @@ class RankProcess:
         return procfs.state(self.pid) == b"T"
 
     @property
-    def dead(self) -> bool:
-        """Tell whether the process has ended, except for its exit status."""
-        return procfs.state(self.pid) in {b"Z", b"X"}
-
-    @property
     def collectives(self) -> list[str]:
         """Return the collectives that the rank has entered since the last request."""
         return read_log(self.log_file) if self.seen is None else self.seen
@@ -243,7 +238,7 @@ class RankProcess:
             return self.found("crash", self.garbled, exitcode=status)
         if status is None:
             how = "closed its connection to the controller but kept running"
-            how = "ended, and nothing says how" if self.dead else how
+            how = "ended, and nothing says how" if procfs.has_ended(self.pid) else how
             return self.found("crash", f"the rank {how}{self.last_collective}")
         if status >= 0:
             message = f"the process exited with status {status}{self.last_collective}"

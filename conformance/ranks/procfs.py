@@ -40,6 +40,15 @@ def state(pid: int) -> bytes:
     return b""
 
 
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended, and is there for its exit status alone.
+
+    >>> has_ended(os.getpid())
+    False
+    """
+    return state(pid) in {b"Z", b"X"}
+
+
 def ticks(pid: int) -> int:
     """Return the processor time of a process and of all that it started, in clock ticks; 0 if there is none.
 

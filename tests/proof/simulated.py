@@ -98,8 +98,8 @@ def _why(found: Sequence[Sequence[TestOutcome]], words: Sequence[str]) -> str:
     if words[0] == words[1]:
         return ""
     unlike = [pair for pair in zip(*found, strict=True) if pair[0].outcome != pair[1].outcome]
-    unlike.sort(key=lambda pair: pair[0].outcome not in BROKEN)
-    told = (one.reason or one.message for one in reversed(next(iter(unlike), ())))
+    telling = min(unlike, key=lambda pair: pair[0].outcome not in BROKEN, default=())
+    told = (one.reason or one.message for one in reversed(telling))
     return next((text.splitlines()[0] for text in told if text), "")
 
 

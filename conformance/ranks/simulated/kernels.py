@@ -27,7 +27,7 @@ from conformance.ranks.simulated.collectives import OPERATORS
 
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 #: Every call passes it; below are the keys of devices.
-KEY = "BackendSelect"
+KEY = DispatchKey.BackendSelect
 
 
 class Carrier(Protocol):
@@ -136,7 +136,7 @@ def _library() -> torch.library.Library:
     library = torch.library.Library("c10d", "IMPL")
     for name in (*OPERATORS, *POINT_TO_POINT):
         if hasattr(torch.ops.c10d, name):
-            library.impl(name, _kernel(getattr(torch.ops.c10d, name).default), KEY, with_keyset=True)
+            library.impl(name, _kernel(getattr(torch.ops.c10d, name).default), KEY.name, with_keyset=True)
     return library
 
 
@@ -144,7 +144,7 @@ def _kernel(operator: torch._ops.OpOverload[..., Any]) -> Callable[..., Any]:
     schema, name = operator._schema, operator._opname
     names = [argument.name for argument in schema.arguments]
     returns_tensors = len(schema.returns) > 1
-    own = DispatchKeySet(getattr(DispatchKey, KEY))
+    own = DispatchKeySet(KEY)
     kinds = (DispatchKey.CPU, DispatchKey.SparseCPU) if name == "allreduce_" else (DispatchKey.CPU,)
 
     def kernel(keys: DispatchKeySet, *args: Any) -> Any:

@@ -86,13 +86,13 @@ def holder(names: Collection[str]) -> str:
 
 
 def _with_parts(value: Any) -> list[Any]:
-    """Return a value and those in it; an object of a lazy or odd class has none."""
+    """Return a value and those in it, or in a class; an object of a lazy or odd class has none."""
     parts: Collection[Any] = ()
     if isinstance(value, dict):
         parts = value.values()
     elif isinstance(value, list | tuple | set):
         parts = value
-    elif not isinstance(value, type) and str(type(value).__module__).partition(".")[0] not in OWN:
+    elif str((value if isinstance(value, type) else type(value)).__module__).partition(".")[0] not in OWN:
         with contextlib.suppress(Exception):
             parts = vars(value).values()
     return [value, *parts] if len(parts) <= MOST else [value]
