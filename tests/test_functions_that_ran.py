@@ -57,6 +57,22 @@ def test_what_calls_no_function_names_none():
     assert of(plain) == ()
 
 
+def test_of_another_with_the_same_label_nothing_is_known():
+    assert of(lambda x: Scaled.apply(x)) == (OWN,)
+    assert of(lambda x: plain(x)) == ()
+    assert of(lambda x: plain(x), spec="Collective", ranks=2, simulated=True, types="V -> V") == ()
+
+
+def test_apply_stands_for_its_class():
+    x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+    (subject,) = check(Scaled.apply, (x,)).subjects
+    (usual,) = check(Scaled, (x,)).subjects
+    assert subject.subject == usual.subject == OWN
+    assert {clause.id: clause.verdict for clause in subject.clauses} == {
+        clause.id: clause.verdict for clause in usual.clauses
+    }
+
+
 def test_the_graphs_of_later_calls_are_not_searched(monkeypatch):
     """A graph of many operations would be walked at every call, to find no Function each time."""
     searched = []

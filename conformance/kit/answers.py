@@ -31,6 +31,13 @@ EVERY = 0.5
 _told_at = [0.0]
 
 
+def forget(label: str) -> None:
+    """Forget what is known of a subject: in the next check another one may have its label, as lambdas have."""
+    ANSWERED.discard(label)
+    FUNCTIONS.pop(label, None)
+    CALLS.pop(label, None)
+
+
 def note(label: str, seconds: float, result: object) -> None:
     """Record a call that returned; the first one is reported, and one in half a second of the others.
 

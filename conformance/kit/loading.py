@@ -106,9 +106,8 @@ def check_subject(subject: Subject) -> Subject:
     Raises:
         UsageError: it cannot be tested as it stands.
     """
+    subject = replace(subject, target=_judged(subject.target))
     _check_kinds(subject)
-    # Of a compiled module the module is judged: Function.compile.agrees compiles it.
-    subject = replace(subject, target=getattr(subject.target, "_orig_mod", subject.target))
     reference = subject.label
     subject = replace(subject, inputs=_checked_inputs(subject))
     own = specification(subject.spec)
@@ -132,6 +131,14 @@ def check_subject(subject: Subject) -> Subject:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {_beside(subject) or ways}")
     return subject
+
+
+def _judged(target: Any) -> Any:
+    """Return the class if its ``apply`` is given; of a compiled module the module, as a clause compiles it."""
+    owner = getattr(target, "__self__", None)
+    if isinstance(owner, type) and issubclass(owner, Function) and target == owner.apply:
+        return owner
+    return getattr(target, "_orig_mod", target)
 
 
 def _beside(subject: Subject) -> str:

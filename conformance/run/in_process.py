@@ -17,7 +17,7 @@ from conformance.core.outcomes import BAD_SUBJECT, LEFT_BEHIND, RankOutcome, Tes
 from conformance.core.plan import PlannedTest
 from conformance.core.signatures import parse
 from conformance.core.worlds import seed_of
-from conformance.kit.answers import CALLS, FUNCTIONS
+from conformance.kit.answers import CALLS, FUNCTIONS, forget
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.process.restoration import restored
 from conformance.kit.spmd.claims import expect_fitting_types
@@ -45,10 +45,10 @@ def in_process(
         calls: of a large sample, after how many calls no further test starts.
     """
     world = World(device=device)
-    before = CALLS[subject.label]
+    forget(subject.label)
     with _as_a_rank(torch.device(world.device).type, threads=torch.get_num_threads() if calls else 1):
         for test in tests:
-            if calls and (made := CALLS[subject.label] - before) > calls:
+            if calls and (made := CALLS[subject.label]) > calls:
                 yield joined(test, [RankOutcome(0, "skip", TOO_LARGE.format(made))], 0.0)
             else:
                 yield _outcome(test, subject, world)
@@ -61,6 +61,7 @@ def on_simulated_ranks(tests: Sequence[PlannedTest], subject: Subject, backend: 
         UsageError: the subject cannot be tested as it stands.
     """
     there: dict[int, Simulation] = {}
+    forget(subject.label)
     with ExitStack() as worlds, _as_a_rank("cpu"):
         for test in tests:
             if test.left_out or not test.group:
