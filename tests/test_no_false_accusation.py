@@ -317,3 +317,32 @@ class Leftovers(meanings.ListedLengths):
 
 def test_rows_that_other_lengths_leave_unwritten_accuse_nobody():
     check(Leftovers, *meanings.ListedLengths.inputs(), only="Function.backward.gradient")
+
+
+class AddsAlong(torch.autograd.Function):
+    """Add up from rank to rank. What lies otherwise in memory is refused by whoever receives, and by nobody else."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return _added_along(x, dist.get_rank() - 1, dist.get_rank() + 1)
+
+    @staticmethod
+    def backward(ctx, g):
+        return _added_along(g, dist.get_rank() + 1, dist.get_rank() - 1)
+
+
+def _added_along(x: torch.Tensor, source: int, goal: int) -> torch.Tensor:
+    total, ranks = x.clone(), range(dist.get_world_size())
+    if source in ranks:
+        received = torch.empty_like(total)
+        dist.recv(received, source)
+        total += received
+    if goal in ranks:
+        dist.send(total.contiguous(), goal)
+    return total
+
+
+def test_what_one_rank_refuses_in_another_layout_says_nothing_of_attributes():
+    sample, clause = (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),), "Function.forward.flags-untouched"
+    report = check(AddsAlong, sample, spec="Collective", types="V -> V", ranks=2, simulated=True, only=clause)
+    assert {each.verdict for each in report.subjects[0].clauses if each.id == clause} == {"pass"}

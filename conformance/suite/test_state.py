@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from typing import Any
 
@@ -158,9 +157,9 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
 
 
 def _arrangements(sample: SampleCall, world: World) -> list[Arrange]:
-    """The layouts to call with, on every rank: as the sample has it, and one that is not contiguous."""
+    """The layouts to call with: as the sample has it, and one that is not contiguous, which a rank may refuse alone."""
     transposed = LAYOUTS["transposed in memory"]
-    return [torch.clone, transposed] if any(world.exchange(changes(sample, transposed))) else [torch.clone]
+    return [torch.clone, transposed] if world.size == 1 and changes(sample, transposed) else [torch.clone]
 
 
 def _parameter(value: torch.Tensor) -> torch.Tensor:
@@ -173,15 +172,13 @@ def _parameter(value: torch.Tensor) -> torch.Tensor:
 
 def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
     """Call with these tensors themselves; False if leaves raise an error, as in a call that works in place."""
-    try:
-        run = Run.of(sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
-    except Exception:  # or it takes no other layout
-        return False
-    if run.outputs and chosen:
+    # Or it takes no other layout, on any rank.
+    run = world.try_call(Run.of, sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
+    if run is not None and run.outputs and chosen:
+        asked = [leaves[at] for at in chosen]
         # A reentrant checkpoint refuses to be asked so; other clauses speak of errors.
-        with contextlib.suppress(Exception), sample.subject.asking_for_its_group():
-            torch.autograd.grad(run.outputs, [leaves[at] for at in chosen], run.cotangents(world), allow_unused=True)
-    return True
+        world.try_call(torch.autograd.grad, run.outputs, asked, run.cotangents(world), allow_unused=True)
+    return run is not None
 
 
 def _cause(attributes: dict[str, Any], before: dict[str, Any]) -> str:
