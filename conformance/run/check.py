@@ -170,7 +170,7 @@ def check(
     yourself.
 
     Args:
-        function: a Function class, a callable, or a :class:`~conformance.Subject`.
+        function: a Function class or its ``apply``, a callable, or a :class:`~conformance.Subject`.
         samples: tuples of arguments to call it with, for specs ``Function`` and ``Collective``;
             :data:`~conformance.GROUP` stands for the process group. Tensors that require grad are
             differentiated, or all of them if none does; float64 makes the numerical checks sharp. Tensors may be
