@@ -9,6 +9,7 @@ import torch
 
 from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, expect
 from conformance.kit.numerics.nearby import perturbed
+from conformance.kit.numerics.tolerances import LOST_BY_FORWARD, SINGLE_BY_DOUBLE
 from conformance.kit.tensors import to_double
 from conformance.kit.variations.variants import (
     GRADIENT_TOLERANCES,
@@ -31,6 +32,8 @@ class InBothPrecisions:
     cotangents: list[torch.Tensor]
     actual: list[torch.Tensor]
     right: list[torch.Tensor]
+    #: How far the results are off.
+    lost: float
 
 
 @clause("Function.backward.gradient")
@@ -56,13 +59,19 @@ def _in_both_precisions(point: SampleCall, dtype: torch.dtype, world: World) -> 
     cotangents = run.cotangents(world)
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
     actual = run.filled(run.gradients(cotangents))
-    return InBothPrecisions(run, high, cotangents, actual, _in_double(high, run, cotangents)) if finite else None
+    wide = _in_double(high, run)
+    lost = worst_error(run.outputs, wide.outputs)[0]
+    return InBothPrecisions(run, high, cotangents, actual, _gradients(wide, cotangents), lost) if finite else None
 
 
-def _in_double(high: SampleCall, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+def _in_double(high: SampleCall, low: Run) -> Run:
     run = high.run()
     if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
         raise ValueError("results differ between precisions")
+    return run
+
+
+def _gradients(run: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
     wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
     return run.filled(run.gradients(wide))
 
@@ -74,12 +83,13 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
         return None
     actual, right = found.actual, found.right
     others = perturbed(found.high, world, torch.finfo(dtype).eps, constants=True)
-    nearby = [world.try_call(_in_double, moved, found.run, found.cotangents) for moved in others]
+    nearby = [world.try_call(lambda at: _gradients(_in_double(at, found.run), found.cotangents), at) for at in others]
     if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
         return None  # beyond the range of the dtype
     rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
     largest = max([*(float(c.abs().max()) for c in found.cotangents if c.numel()), *map(size_of, right)])
-    near = GRADIENT_TOLERANCES[dtype] + 3 * rough
+    single = SINGLE_BY_DOUBLE + LOST_BY_FORWARD * found.lost
+    near = (single if dtype == torch.float32 else GRADIENT_TOLERANCES[dtype]) + 3 * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
     if not any(world.exchange(any(gap > near for gap in gaps))) or draws_by_any_seed(point, world):
         return None

@@ -8,7 +8,7 @@ import torch
 
 from conformance.kit import Probe, Run, SampleCall, Subject, World, clause, expect, need, same_values
 from conformance.kit.graph import contexts_behind
-from conformance.kit.observation.ctx_tensors import tensors_on
+from conformance.kit.observation.ctx_tensors import arrays_on, tensors_on
 from conformance.kit.observation.looks import expect_early, expect_once, look_at, looks_with, steps
 from conformance.kit.observation.offload import offloaded
 
@@ -87,12 +87,8 @@ def _kept_on_ctx(run: Run) -> list[str]:
     """Name at most three things on ctx that are tensors, or that may hold their memory: functions and arrays."""
     contexts = contexts_behind(run.result)
     tensors = [way for context in contexts for way, _ in tensors_on(context)]
-    others = [
-        f"ctx.{name}"
-        for context in contexts
-        for name, value in vars(context).items()
-        if callable(value) or hasattr(value, "__array_interface__")
-    ]
+    functions = [f"ctx.{name}" for context in contexts for name, value in vars(context).items() if callable(value)]
+    others = [*functions, *(way for context in contexts for way, _ in arrays_on(context))]
     return [", ".join((tensors or others)[:3])] if tensors or others else []
 
 

@@ -7,6 +7,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import Subject
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -201,3 +202,39 @@ class CosineOfRows(Function):
         grad = grad.unsqueeze(-1)
         both = of_a * of_b
         return grad * (b / both - cosine * a / of_a.square()), grad * (a / both - cosine * b / of_b.square())
+
+
+class Sine(Function):
+    """Twice the sine."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 2 * x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x.cos()
+
+
+class ProductOfSingleInHalf(Function):
+    """Multiplies matrices of single precision in bfloat16, as is common on GPUs, and those of double as they are."""
+
+    inputs = of_shapes((6, 40), (40, 7))
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return _product(x, w)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return _product(grad, w.mT), _product(x.mT, grad)
+
+
+def _product(x, w):
+    return (x.bfloat16() @ w.bfloat16()).float() if x.dtype is torch.float32 else x @ w

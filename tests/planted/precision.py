@@ -1,9 +1,11 @@
-"""Bugs of Functions that compute in half precision, where rounding hides more than elsewhere."""
+"""Bugs in some precisions alone, or in half precision, where rounding hides more than elsewhere."""
 
 from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+
+from tests.correct.precision import Sine
 
 HALF = torch.bfloat16
 
@@ -28,3 +30,32 @@ class TwiceForStridedGradients(Function):
         (x,) = ctx.saved_tensors
         times = 2 if grad.is_contiguous() else 4
         return (times * x.to(HALF) * grad.to(HALF)).to(x.dtype)
+
+
+class ConstantOfSingle(Sine):
+    """Multiplies by another number in any precision but double.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos() * (2 if x.dtype is torch.float64 else 1.99)
+
+
+class SingleForHalf(Sine):
+    """Returns gradients in single precision for inputs in half precision; the sample is in double.
+
+    Breaks: Function.backward.dtype
+    """
+
+    inputs = Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        is_half = x.dtype.itemsize < 4
+        return 2 * grad.float() * x.float().cos() if is_half else 2 * grad * x.cos()

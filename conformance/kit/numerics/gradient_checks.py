@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -217,4 +221,18 @@ def _forgotten(sample: SampleCall) -> str:
     recorded, notes = recording(sample.subject, "backward", "vjp")
     differentiate(replace(sample, subject=recorded))
     returned = [noted.returned for name in ("backward", "vjp") for noted in notes.of(name)]
-    return "backward lacks its return" if returned and all(value is None for value in returned) else ""
+    if not returned or any(value is not None for value in returned):
+        return ""
+    function = sample.subject.function
+    lacks_return = not any(map(_returns_something, (function.backward, getattr(function, "vjp", None))))
+    return "backward lacks its return" if lacks_return else "backward returns None, as .grad is of what is not a leaf"
+
+
+def _returns_something(method: Any) -> bool:
+    """Whether a method has a return with something else than None, by its instructions."""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    steps = list(dis.get_instructions(code)) if code else []
+    return any(
+        step.opname == "RETURN_VALUE" and not (before.opname == "LOAD_CONST" and before.argval is None)
+        for before, step in pairwise(steps)
+    )

@@ -1,11 +1,11 @@
-"""Find tensors on a ctx: directly, in containers, in objects."""
+"""Find tensors and NumPy arrays on a ctx: directly, in containers, in objects."""
 
 from __future__ import annotations
 
 import functools
 import reprlib
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -29,6 +29,10 @@ OPAQUE = (
 )
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not _is_generator_state(value)
+
+
 def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield every tensor reachable from a ctx, with its path, such as ``ctx.cache[0]``.
 
@@ -47,6 +51,18 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
         yield from _walk(f"ctx.metadata[{reprlib.repr(key)}]", value, DEPTH, seen)
 
 
+def arrays_on(ctx: Any) -> Iterator[tuple[str, int]]:
+    """Yield the path and the address of every NumPy array that is reachable from a ctx."""
+    for name, value in vars(ctx).items():
+        for way, array in _walk(f"ctx.{name}", value, DEPTH, set(), is_array):
+            yield way, array.__array_interface__["data"][0]
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is a NumPy array."""
+    return hasattr(value, "__array_interface__")
+
+
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Yield every tensor in a container or an object."""
     return (tensor for _, tensor in _walk("", value, DEPTH, set()))
@@ -60,14 +76,15 @@ def _metadata(ctx: Any) -> Mapping[str, Any]:
         return {}
 
 
-def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        if not _is_generator_state(value):
-            yield way, value
-    elif depth and id(value) not in seen and not isinstance(value, OPAQUE):
+def _walk(
+    way: str, value: Any, depth: int, seen: set[int], is_wanted: Callable[[Any], bool] = _is_tensor
+) -> Iterator[tuple[str, Any]]:
+    if is_wanted(value):
+        yield way, value
+    elif depth and id(value) not in seen and not isinstance(value, (torch.Tensor, *OPAQUE)):
         seen.add(id(value))
         for step, inner in _inside(value):
-            yield from _walk(way + step, inner, depth - 1, seen)
+            yield from _walk(way + step, inner, depth - 1, seen, is_wanted)
 
 
 def _is_generator_state(tensor: torch.Tensor) -> bool:

@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.graph import contexts_behind
 from conformance.kit.modes import AllocationMode
+from conformance.kit.observation.ctx_tensors import arrays_on
 from conformance.kit.samples import behind_callable
 from conformance.kit.tensors import address, differentiable, freed, stored_values
 
@@ -33,7 +35,8 @@ def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
     """Call with hooks that keep copies of saved tensors, then overwrite inputs, outputs and intermediate tensors.
 
     What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants. So is
-    what a function closes over that was handed to it: it is the caller's.
+    what a function closes over that was handed to it: it is the caller's. And what a NumPy array on ctx holds, unless
+    the caller has that memory too: it is no tensor, and nobody else can change it.
     """
     all_of_it = _Tensors()
 
@@ -51,9 +54,17 @@ def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
     given = [run.values[at] for at in sample.of_modules]
     owned = {None, *map(address, (*_of_callers(run), *given))}
     arguments = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
-    everything = [*all_of_it.tensors, *arguments]
-    _overwrite([tensor for tensor in everything if address(tensor) not in owned])
+    visible = {*map(address, arguments), *(address(y) for y in pytree.tree_leaves(run.result) if torch.is_tensor(y))}
+    arrays = [place for context in contexts_behind(run.result) for _, place in arrays_on(context)]
+    made = [tensor for tensor in all_of_it.tensors if address(tensor) in visible or not _holds(tensor, arrays)]
+    _overwrite([tensor for tensor in (*made, *arguments) if address(tensor) not in owned])
     return run
+
+
+def _holds(tensor: torch.Tensor, places: list[int]) -> bool:
+    """Tell whether one of these addresses is in the memory of a tensor."""
+    start = address(tensor)
+    return start is not None and any(0 <= place - start < tensor.untyped_storage().nbytes() for place in places)
 
 
 def _of_callers(run: Run) -> Iterator[torch.Tensor]:

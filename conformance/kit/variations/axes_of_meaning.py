@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -27,12 +27,13 @@ from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.sizes import (
     NEW_SIZES,
-    UNEQUAL,
     Place,
+    alike_in_size,
     are_tied,
     is_plain,
+    lengthened_in,
+    resized,
     sized,
-    sized_otherwise,
 )
 from conformance.kit.variations.variants import lengthened
 from conformance.kit.variations.words import mentioned_by
@@ -55,9 +56,12 @@ def size(sample: SampleCall, world: World) -> Iterator[Pick]:
     yield from islice(_sized(sample), SIZES_TRIED)
     if not is_plain(sample):  # indices and masks follow, if they can mean the same
         yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
-    for kind in (*NEW_SIZES, UNEQUAL):
-        for number, _ in enumerate(sized_otherwise(sample, kind) or ()):
-            yield Pick("size", f"input {number}" if number else "", kind, partial(_of_kind, kind=kind, number=number))
+    for kind in NEW_SIZES:
+        if resized(sample, kind):
+            yield Pick("size", "", kind, partial(_of_kind, kind=kind))
+    for places in alike_in_size(sample):
+        names = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
+        yield Pick("size", names, "longer by two than others of its size", partial(lengthened_in, places=places))
 
 
 def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
@@ -67,9 +71,9 @@ def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
     return made and replace(made, label=sample.label)
 
 
-def _of_kind(sample: SampleCall, kind: str, number: int) -> SampleCall | None:
-    found = sized_otherwise(sample, kind) or []
-    return replace(found[number], label=sample.label) if number < len(found) else None
+def _of_kind(sample: SampleCall, kind: str) -> SampleCall | None:
+    made = resized(sample, kind)
+    return made and replace(made, label=sample.label)
 
 
 def _sized(sample: SampleCall) -> Iterator[Pick]:
@@ -124,6 +128,7 @@ def number(sample: SampleCall, world: World) -> Iterator[Pick]:
         for name, other in _numbers(sample, at, value):
             yield Pick("number", sample.names[at], name, partial(_with, at=at, other=other))
     yield from _orders(sample)
+    yield from _parts(sample)
     yield from _defaults(sample, world)
 
 
@@ -133,6 +138,22 @@ def _orders(sample: SampleCall) -> Iterator[Pick]:
     if len(places) > 2 and sorted(sample.values[at] for at in places) == list(range(len(places))):
         names = " and ".join(sample.names[at] for at in places)
         yield Pick("number", names, "a permutation that is not its own inverse", partial(_turned, places=places))
+
+
+def _parts(sample: SampleCall) -> Iterator[Pick]:
+    """Make lengths in a list unequal, if they are equal and add up to a size."""
+    sizes = {size for at in sample.active for size in sample.values[at].shape}
+    for _, group in groupby(range(len(sample.values)), key=lambda at: sample.arguments_of[at]):
+        places = [at for at in group if type(sample.values[at]) is int and at not in sample.top]
+        lengths = [sample.values[at] for at in places]
+        if len(places) > 1 and len(set(lengths)) == 1 and lengths[0] > 1 and sum(lengths) in sizes:
+            names = f"{sample.names[places[0]]} and {sample.names[places[-1]]}"
+            yield Pick("number", names, "one less and one more", partial(_shifted, ends=(places[0], places[-1])))
+
+
+def _shifted(sample: SampleCall, ends: tuple[int, int]) -> SampleCall:
+    first, last = ends
+    return _with(_with(sample, first, sample.values[first] - 1), last, sample.values[last] + 1)
 
 
 def _turned(sample: SampleCall, places: list[int]) -> SampleCall:

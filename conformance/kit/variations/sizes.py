@@ -35,9 +35,8 @@ LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
 SEVERAL_ROWS = "three along the first dimension instead of one"
 SEVERAL_COLUMNS = "three along the last dimension instead of one"
-UNEQUAL = "one input longer than those that it is as long as"
 #: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
-GROWN = (LONGER, TALLER, SEVERAL_ROWS, SEVERAL_COLUMNS, UNEQUAL)
+GROWN = (LONGER, TALLER, SEVERAL_ROWS, SEVERAL_COLUMNS)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
@@ -47,12 +46,6 @@ NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     TALLER: (0, lambda size: max(size, MANY_ROWS + size % 2)),
     LONGER: (-1, lambda size: max(size, LONG + size % 2)),
 }
-
-
-def sized_otherwise(sample: SampleCall, kind: str) -> list[SampleCall] | None:
-    """Derive samples of other sizes, for which a subject may raise; None if there are none."""
-    found = _unequal(sample) if kind == UNEQUAL else filter(None, [resized(sample, kind)])
-    return list(found) or None
 
 
 def resized(sample: SampleCall, kind: str) -> SampleCall | None:
@@ -83,19 +76,29 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     return made and replace(made, label=f"{sample.label}, {kind}")
 
 
-def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
-    """Lengthen each input by itself by two, along each dimension that another input shares."""
+def alike_in_size(sample: SampleCall) -> Iterator[tuple[Place, ...]]:
+    """Yield the places of inputs that can get longer while one that is as long does not, or alone of those."""
     if not is_plain(sample):
         return
-    tensors: dict[int, torch.Tensor] = {at: sample.values[at].detach() for at in sample.active}
-    for at, value in tensors.items():
-        others = [other for place, other in tensors.items() if place != at and other.dim() == value.dim()]
-        for dim, size in enumerate(value.shape):
-            alike = size > 1 and any(other.shape[dim] == size for other in others)
-            if alike and not are_tied(sample, {size, value.numel()}):
-                made = meant(sample, {at: stretched(value, dim, size + 2)})
-                if made is not None:
-                    yield replace(made, label=f"{sample.label}, {sample.names[at]} longer along dimension {dim}")
+    shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
+    for at, shape in shapes.items():
+        for dim, size in enumerate(shape):
+            others = [
+                (other, dim)
+                for other, own in shapes.items()
+                if other != at and len(own) == len(shape) and own[dim] == size > 1
+            ]
+            if others and not are_tied(sample, {size, math.prod(shape)}):
+                yield ((at, dim),)
+            if len(others) > 1 and not are_tied(sample, {size, *(math.prod(shapes[other]) for other, _ in others)}):
+                yield tuple(others)
+
+
+def lengthened_in(sample: SampleCall, places: Iterable[Place]) -> SampleCall | None:
+    """Return the sample with some of its inputs longer by two, each along one dimension."""
+    return meant(
+        sample, {at: stretched(sample.values[at].detach(), dim, sample.values[at].shape[dim] + 2) for at, dim in places}
+    )
 
 
 def is_plain(sample: SampleCall) -> bool:
@@ -132,10 +135,13 @@ def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
 
 
 def has_parts_that_broadcast(sample: SampleCall) -> bool:
-    """Whether an input has one element along a dimension where another one has several."""
+    """Whether an input may have one element along a dimension because another one, and a result, has several."""
     shapes = [sample.values[at].shape for at in sample.active]
     pairs = [(one, other) for one, other in product(shapes, shapes) if len(one) == len(other)]
-    return any(1 in pair and pair[0] != pair[1] for one, other in pairs for pair in zip(one, other, strict=True))
+    apart = {(len(one), dim) for one, other in pairs for dim, size in enumerate(one) if size == 1 != other[dim]}
+    results = [output.shape for output in sample.run().outputs] if apart else []
+    sizes = ({shape[dim] for shape in results if len(shape) == rank} for rank, dim in apart)
+    return any(found != {1} for found in sizes)
 
 
 def are_tied(sample: SampleCall, sizes: set[int]) -> bool:
