@@ -114,6 +114,22 @@ def test_a_backward_without_its_return_is_one_thing_to_tell():
     assert "looks like backward lacks its return" in text
 
 
+class ReturnsGrad(Double):
+    """Runs a backward pass inside, and returns what it leaves on a tensor that is no leaf: nothing."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.enable_grad():
+            x = torch.ones_like(grad).requires_grad_() * 2
+            x.backward(grad)
+        return x.grad
+
+
+def test_a_backward_that_returns_what_turned_out_none_has_its_return():
+    _, text = broken(ReturnsGrad, (X,))
+    assert "looks like backward returns None, as .grad is of what is not a leaf" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     ("function", "why"),
     [

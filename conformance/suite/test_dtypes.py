@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 
 from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, expect
+from conformance.kit.judgement import Judgement
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.numerics.tolerances import LOST_BY_FORWARD, SINGLE_BY_DOUBLE
-from conformance.kit.tensors import to_double
+from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.variants import (
     GRADIENT_TOLERANCES,
     Mismatch,
@@ -21,6 +22,8 @@ from conformance.kit.variations.variants import (
     size_of,
     worst_error,
 )
+
+ORACLE = "the gradient in double precision"
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def _in_both_precisions(point: SampleCall, dtype: torch.dtype, world: World) -> 
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
     actual = run.filled(run.gradients(cotangents))
     wide = _in_double(high, run)
-    lost = worst_error(run.outputs, wide.outputs)[0]
+    lost = worst_error([*map(dense, run.outputs)], [*map(dense, wide.outputs)])[0]
     return InBothPrecisions(run, high, cotangents, actual, _gradients(wide, cotangents), lost) if finite else None
 
 
@@ -91,6 +94,10 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     single = SINGLE_BY_DOUBLE + LOST_BY_FORWARD * found.lost
     near = (single if dtype == torch.float32 else GRADIENT_TOLERANCES[dtype]) + 3 * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
+    name = str(dtype).removeprefix("torch.")
+    if max(gaps) <= near:
+        agrees = Judgement("agrees", ORACLE, error=max(gaps), resolution=near, elsewhere=near)
+        world.note(f"gradients of {point.label} in {name}", agrees)
     if not any(world.exchange(any(gap > near for gap in gaps))) or draws_by_any_seed(point, world):
         return None
     left = _left_by_rounding(found, dtype, largest, world)
@@ -98,7 +105,6 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     if not wrong:
         return None
     place = max(wrong, key=lambda at: gaps[at])
-    name = str(dtype).removeprefix("torch.")
     what = f"gradient of {point.name(list(found.run.leaves)[place])} in {name}"
     return Mismatch(what, actual[place], right[place], gaps[place], near)
 
