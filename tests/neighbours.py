@@ -202,6 +202,24 @@ class ClearsTheLast(Square):
         return REMEMBERED["last"]
 
 
+class OneWorkspace(Function):
+    """Saves a buffer on the class, which the next call of forward writes again."""
+
+    buffers: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        result = x.exp()
+        held = OneWorkspace.buffers.setdefault((x.shape, x.dtype), result).copy_(result)
+        ctx.save_for_backward(held)
+        return 2 * held
+
+    @staticmethod
+    def backward(ctx, grad):
+        (held,) = ctx.saved_tensors
+        return 2 * grad * held
+
+
 class OneOutput(Square):
     """Every call writes its result into the same memory."""
 

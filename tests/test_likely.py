@@ -30,6 +30,7 @@ NAMED = [
     (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "through .data"),
     (bugs.OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
     (bugs.OneOutput, "test_outputs_survive_the_next_call", BUFFER),
+    (bugs.OneWorkspace, "test_calls_that_differ_do_not_mix", "forward writes again into a tensor that an earlier call"),
     (bugs.Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
     (bugs.TakesItsResultForTheLoss, "test_gradient_is_the_derivative", "assumes that its incoming gradient is one"),
     (
