@@ -9,6 +9,7 @@ import torch
 from conformance.kit import Probe, SampleCall, Subject, World, cases, clause, expect, in_double, many, need
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.observation.looks import backwards, look_at
+from conformance.kit.observation.witness import ObservedCall
 from conformance.kit.oracles.sample import HALVES
 from conformance.kit.variations.variants import draws, in_dtype
 from conformance.kit.variations.ways import under
@@ -19,9 +20,11 @@ FORGIVEN = 0.1
 
 @clause("Function.backward.dtype")
 def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World) -> None:
-    """A gradient from backward has the dtype and device of its input, before autograd casts it, in any dtype."""
-    seen = 0
-    for name, call, backward in backwards(look_at(subject, world, derived=True)):
+    """A gradient from backward has the dtype and device of its input, before autograd casts it."""
+    given, seen = look_at(subject, world), 0
+    derived = look_at(subject, world, derived=True)[len(given) :]
+    looks = [*given, *(look for look in derived if all(map(_is_of_one_dtype, look.witness.calls)))]
+    for name, call, backward in backwards(looks):
         for index, (value, given) in enumerate(zip(many(backward.returned), call.inputs, strict=False)):
             if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor):
                 seen += 1
@@ -32,6 +35,12 @@ def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World
                     f"{given.dtype} on {given.device}, as the input",
                 )
     need(seen, "backward returned no tensor")
+
+
+def _is_of_one_dtype(call: ObservedCall) -> bool:
+    """Whether forward was made for any dtype: its results have that of its inputs."""
+    values = (*call.inputs, *many(call.output))
+    return len({value.dtype for value in values if torch.is_tensor(value) and value.is_floating_point()}) == 1
 
 
 @clause("Function.autocast.backward")

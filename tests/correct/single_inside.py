@@ -52,6 +52,10 @@ class BackwardOfMatmulInSingle(MatmulInSingle):
     def forward(x, w):
         return x @ w
 
+    @staticmethod
+    def backward(ctx, grad):
+        return tuple(gradient.to(grad.dtype) for gradient in MatmulInSingle.backward(ctx, grad))
+
 
 class TwoLossesInSingle(Function):
     """Returns two results from scores in single precision; backward skips the one that is not in the loss."""
