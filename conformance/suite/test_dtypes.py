@@ -10,10 +10,11 @@ import torch
 from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, expect
 from conformance.kit.judgement import Judgement
 from conformance.kit.numerics.nearby import perturbed
-from conformance.kit.numerics.tolerances import LOST_BY_FORWARD, SINGLE_BY_DOUBLE
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.variants import (
     GRADIENT_TOLERANCES,
+    LOST_BY_FORWARD,
+    SINGLE_BY_DOUBLE,
     Mismatch,
     confirmed_nearby,
     draws_by_any_seed,

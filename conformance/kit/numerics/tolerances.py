@@ -50,9 +50,6 @@ EAGER_NORMS, EAGER_ELEMENTS = 10.0, 20.0
 DOUBLE_BY_REFERENCE = 1e-9
 #: Machine epsilons within which a gradient, in norm, is the declared one, and in half precision. Calibrated.
 DECLARED, DECLARED_IN_HALF = 64.0, 8.0
-#: How far a gradient in single precision may be from that in double, in norm, and how many times what forward loses:
-#: it may work in bfloat16 or tf32 inside. Calibrated.
-SINGLE_BY_DOUBLE, LOST_BY_FORWARD = 1e-3, 10.0
 #: The coarsest resolution with which a gradient passes, and in half precision. Asked for: ``--resolution``.
 RESOLUTION, RESOLUTION_IN_HALF = 0.05, 0.1
 #: Largest relative difference between gradients of two equal calls. Calibrated.

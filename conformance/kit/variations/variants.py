@@ -29,6 +29,9 @@ _Found = TypeVar("_Found")
 
 #: Relative tolerance between gradients: wide, since errors are searched, not imprecision.
 GRADIENT_TOLERANCES = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
+#: That between a gradient in single precision and the one in double, and how many times what results lose is added: a
+#: Function may work in bfloat16 or tf32 inside.
+SINGLE_BY_DOUBLE, LOST_BY_FORWARD = 1e-3, 10.0
 #: Relative change of a gradient that steps as long as those of the differences may cause.
 STABLE = 0.001
 JUDGED_BY_SPEC = "its spec defines the gradient, and has clauses for it"
