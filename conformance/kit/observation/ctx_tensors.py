@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import reprlib
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -54,13 +55,13 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
 def arrays_on(ctx: Any) -> Iterator[tuple[str, int]]:
     """Yield the path and the address of every NumPy array that is reachable from a ctx."""
     for name, value in vars(ctx).items():
-        for way, array in _walk(f"ctx.{name}", value, DEPTH, set(), is_array):
-            yield way, array.__array_interface__["data"][0]
+        for way, array in _walk(f"ctx.{name}", value, DEPTH, set(), _is_array):
+            yield way, array.ctypes.data
 
 
-def is_array(value: Any) -> bool:
-    """Tell whether a value is a NumPy array."""
-    return hasattr(value, "__array_interface__")
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
