@@ -12,9 +12,8 @@ from conformance.kit.judgement import Judgement
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.variants import (
-    GRADIENT_TOLERANCES,
+    BY_DOUBLE,
     LOST_BY_FORWARD,
-    SINGLE_BY_DOUBLE,
     Mismatch,
     confirmed_nearby,
     draws_by_any_seed,
@@ -92,8 +91,7 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
         return None  # beyond the range of the dtype
     rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
     largest = max([*(float(c.abs().max()) for c in found.cotangents if c.numel()), *map(size_of, right)])
-    single = SINGLE_BY_DOUBLE + LOST_BY_FORWARD * found.lost
-    near = (single if dtype == torch.float32 else GRADIENT_TOLERANCES[dtype]) + 3 * rough
+    near = BY_DOUBLE[dtype] + LOST_BY_FORWARD * found.lost + 3 * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
     name = str(dtype).removeprefix("torch.")
     if max(gaps) <= near:

@@ -233,6 +233,7 @@ class ProductOfSingleInHalf(Function):
     @staticmethod
     def backward(ctx, grad):
         x, w = ctx.saved_tensors
+        grad = grad.to(x.dtype)  # under autocast forward returns another one
         return _product(grad, w.mT), _product(x.mT, grad)
 
 

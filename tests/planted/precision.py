@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from tests.correct.precision import Sine
+from tests.correct.precision import ProductOfSingleInHalf, Sine
 
 HALF = torch.bfloat16
 
@@ -44,6 +44,34 @@ class ConstantOfSingle(Sine):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return grad * x.cos() * (2 if x.dtype is torch.float64 else 1.99)
+
+
+class ConstantOfHalf(Sine):
+    """Multiplies by another number in half precision.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos() * (2 if x.dtype.itemsize > 2 else 1.85)
+
+
+class ProductInHalfBackward(ProductOfSingleInHalf):
+    """Multiplies matrices of single precision in half precision in backward alone.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = ProductOfSingleInHalf.inputs
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
 
 
 class SingleForHalf(Sine):
