@@ -61,9 +61,10 @@ def _in_both_precisions(point: SampleCall, dtype: torch.dtype, world: World) -> 
     run = low.run()
     cotangents = run.cotangents(world)
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
+    results = [dense(output).detach().clone() for output in run.outputs]  # backward may free their memory
     actual = run.filled(run.gradients(cotangents))
     wide = _in_double(high, run)
-    lost = worst_error([*map(dense, run.outputs)], [*map(dense, wide.outputs)])[0]
+    lost = worst_error(results, [*map(dense, wide.outputs)])[0]
     return InBothPrecisions(run, high, cotangents, actual, _gradients(wide, cotangents), lost) if finite else None
 
 
