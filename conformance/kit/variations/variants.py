@@ -29,8 +29,9 @@ _Found = TypeVar("_Found")
 
 #: Relative tolerance between gradients: wide, since errors are searched, not imprecision.
 GRADIENT_TOLERANCES = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
-#: That between a gradient in a lower precision and the one in double at the same numbers. How many times what results
-#: lose is added: a Function may work in bfloat16 or tf32 inside. Right ones are within 2e-7, 4e-4 and 3e-3 of that.
+#: How far a gradient in a lower precision may be from that in double, next to its size, beside what rounded inputs
+#: explain and so many times what results lose: a Function may work in bfloat16 or tf32 inside. Right ones are off by
+#: 2e-7, 4e-4 and 3e-3 at most.
 BY_DOUBLE, LOST_BY_FORWARD = {torch.float32: 2e-4, torch.float16: 0.01, torch.bfloat16: 0.05}, 10.0
 #: Relative change of a gradient that steps as long as those of the differences may cause.
 STABLE = 0.001
