@@ -92,9 +92,10 @@ def _with_parts(value: Any) -> list[Any]:
         parts = value.values()
     elif isinstance(value, list | tuple | set):
         parts = value
-    elif str((value if isinstance(value, type) else type(value)).__module__).partition(".")[0] not in OWN:
-        with contextlib.suppress(Exception):
-            parts = vars(value).values()
+    else:
+        with contextlib.suppress(Exception):  # also where a class refuses to say where it is from
+            kind = value if isinstance(value, type) else type(value)
+            parts = vars(value).values() if str(kind.__module__).partition(".")[0] not in OWN else ()
     return [value, *parts] if len(parts) <= MOST else [value]
 
 
