@@ -242,8 +242,7 @@ class RankGroup(Owner):
 
     def _exit_of(self, rank: RankProcess, by: float) -> int | None:
         status = self.forkserver.exit_of(rank.pid, 0.2 if rank.garbled else max(0.0, by - monotonic()))
-        # The forkserver may be importing, and report late.
-        if status is None and procfs.has_ended(rank.pid):
+        if status is None and procfs.has_ended(rank.pid):  # the forkserver may be importing, and report late
             status = self.forkserver.exit_of(rank.pid, EXIT_WAIT_DEAD)
         rank.exited = status is not None
         return status

@@ -95,7 +95,7 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     near = BY_DOUBLE[dtype] + LOST_BY_FORWARD * found.lost + 3 * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
     name = str(dtype).removeprefix("torch.")
-    if max(gaps) <= near:
+    if max(gaps) <= near < math.inf:
         agrees = Judgement("agrees", ORACLE, error=max(gaps), resolution=near, elsewhere=near)
         world.note(f"gradients of {point.label} in {name}", agrees)
     if not any(world.exchange(any(gap > near for gap in gaps))) or draws_by_any_seed(point, world):

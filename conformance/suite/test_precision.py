@@ -21,9 +21,9 @@ FORGIVEN = 0.1
 @clause("Function.backward.dtype")
 def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World) -> None:
     """A gradient from backward has the dtype and device of its input, before autograd casts it."""
-    given, seen = look_at(subject, world), 0
-    derived = look_at(subject, world, derived=True)[len(given) :]
-    looks = [*given, *(look for look in derived if all(map(_is_of_one_dtype, look.witness.calls)))]
+    own, seen = look_at(subject, world), 0
+    derived = look_at(subject, world, derived=True)[len(own) :]
+    looks = [*own, *(look for look in derived if all(map(_is_of_one_dtype, look.witness.calls)))]
     for name, call, backward in backwards(looks):
         for index, (value, given) in enumerate(zip(many(backward.returned), call.inputs, strict=False)):
             if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor):

@@ -171,8 +171,7 @@ def _parameter(value: torch.Tensor) -> torch.Tensor:
 
 
 def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
-    """Call with these tensors themselves; False if leaves raise an error, as in a call that works in place."""
-    # Or it takes no other layout, on any rank.
+    """Call with these tensors themselves; False if they raise an error on any rank, as in a call in place."""
     run = world.try_call(Run.of, sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
     if run is not None and run.outputs and chosen:
         asked = [leaves[at] for at in chosen]
