@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, expect, need
+from conformance.kit import Deviation, NotApplicable, Probe, Run, SampleCall, World, cases, clause, expect, need
+from conformance.kit.judged import expect_same_gradients
 from conformance.kit.modes import UndefinedMode
 from conformance.kit.numerics.formula import declared_gradients
-from conformance.kit.numerics.nearby import perturbed
-from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.variations.axis import Pick, Variation
 from conformance.kit.variations.layouts import (
     LAYOUTS,
     Arrange,
     MisreadMode,
+    arranged,
     changes,
     in_layout,
     in_order,
@@ -24,19 +24,9 @@ from conformance.kit.variations.layouts import (
     writes_into_shared,
 )
 from conformance.kit.variations.sizes import GROWN, is_read, resized
-from conformance.kit.variations.variants import (
-    GRADIENT_TOLERANCES,
-    Mismatch,
-    confirmed_nearby,
-    draws_by_any_seed,
-    repeatable,
-    same_outputs,
-    without_rows,
-    worst_error,
-)
+from conformance.kit.variations.variants import confirmed_nearby, draws_by_any_seed, repeatable, without_rows
+from conformance.kit.varied_call import Observed
 
-#: What two calls are compared by: their results, or the gradients.
-ReadTensors = Callable[[Run], list[torch.Tensor]]
 EMPTY = "empty along the first dimension"
 
 
@@ -59,10 +49,9 @@ def test_layout_of_inputs_makes_no_difference(probe: Probe, layout: str) -> None
     need(all(world.exchange(changes(sample, arrange))), refused)
     probe.unless_refused(refused, _taken, start, arrange, world)
     probe.unless_refused(refused, in_layout, start, arrange)
-    wrong = confirmed_nearby(start, world, lambda point: _by_layout(point, world, arrange, layout))
+    wrong = confirmed_nearby(start, world, lambda point: _by_layout(point, world, layout))
     if wrong:
-        actual, right = expect.shown_apart(wrong.actual, wrong.right)
-        raise Deviation(f"{wrong} of the sample as it is", actual, right, wrong.likely)
+        raise wrong
 
 
 def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | None:
@@ -72,85 +61,49 @@ def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | 
     return None if arrange and writes_into_shared(run, arrange) else True
 
 
-def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
-    """A result or gradient that changes, beyond rounding, if inputs lie otherwise in memory."""
-    point = with_layout_values(point, arrange)
-    base = point.run()
-    cotangents = base.cotangents(world)
-
-    def results(run: Run) -> list[torch.Tensor]:
-        return [output.detach().clone() for output in run.outputs]
-
-    def gradients(run: Run) -> list[torch.Tensor]:
-        return run.filled(run.gradients(cotangents))
-
-    right = {results: results(base), gradients: gradients(base)}
-    near = GRADIENT_TOLERANCES[_coarsest([*right[results], *base.leaves.values()])]
-    run = in_layout(point, arrange)
-    if not same_outputs(base, run, world):
+def _by_layout(point: SampleCall, world: World, layout: str) -> Deviation | None:
+    """How results or gradients change, beyond rounding, if all inputs lie otherwise in memory."""
+    arrange = LAYOUTS[layout]
+    there = Probe(world, with_layout_values(point, arrange))
+    names = there.sample.names
+    everywhere = Variation(tuple(Pick("layout", names[at], layout, arrange, at) for at in arranged(there.sample)))
+    actual, right = world.try_call(there.go, everywhere), world.try_call(there.equal_call, everywhere)
+    if actual is None or right is None:
+        return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
+    wrong = None
+    try:
+        expect_same_gradients(there, everywhere, actual, right)
+    except Deviation as found:
+        wrong = found
+    except NotApplicable:
+        pass
+    is_wrong = any(world.exchange(wrong is not None))
+    if not is_wrong or _is_misread(there.sample, arrange, world) or draws_by_any_seed(there.sample, world):
         return None
-    for look, expected in right.items():
-        actual = world.try_call(look, run)
-        if actual is None:
-            return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
-        gap, place = worst_error(actual, expected)
-        if not any(world.exchange(gap > near)):
-            continue
-        rough = _roughness(point, look, expected, world)
-        tolerance = near + 3 * rough
-        if any(world.exchange(rough >= 1)):
-            return None  # rounding alone decides what comes out
-        if any(world.exchange(gap > tolerance)) and not (
-            _is_misread(point, arrange, look, world) or draws_by_any_seed(point, world)
-        ):
-            who, what = "forward", f"result of {point.label}"
-            if look is gradients:
-                who, what = "backward", f"gradient of {point.name(list(base.leaves)[place])}"
-            likely = _in_order(who, point, arrange, world, lambda other: look(other)[place], actual[place])  # noqa: B023
-            what = f"{what} with its inputs {layout}"
-            return Mismatch(what, actual[place], expected[place], gap, tolerance, likely) if gap > tolerance else None
-    return None
+    if wrong:
+        wrong.what = f"{wrong.what}, with its inputs {layout}"
+        misread = read_in_order(there.sample, arrange) if world.size == 1 else None
+        # A call more on one rank would wait for the others.
+        mistaken = world.try_call(lambda: Probe(world, misread).plain) if misread else None
+        wrong.likely = _in_order(actual, right, mistaken, arrange) if mistaken else ""
+    return wrong
 
 
-def _is_misread(point: SampleCall, arrange: Arrange, look: ReadTensors, world: World) -> bool:
+def _is_misread(point: SampleCall, arrange: Arrange, world: World) -> bool:
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
-        world.try_call(lambda: look(in_layout(point, arrange)))
+        world.try_call(lambda: _differentiate(in_layout(point, arrange), world))
     return any(world.exchange(bool(mode.found)))
 
 
-def _roughness(point: SampleCall, look: ReadTensors, expected: list[torch.Tensor], world: World) -> float:
-    """Return how far rounding alone moves the values: if rows are equal, it may decide which one is the largest."""
-    eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
-    others = perturbed(point, world, eps, tries=4, constants=True)
-    moved = [world.try_call(lambda other: look(other.run()), other) for other in others]
-    return max(math.inf if each is None else worst_error(each, expected)[0] for each in moved)
-
-
-def _in_order(
-    who: str,
-    point: SampleCall,
-    arrange: Arrange,
-    world: World,
-    look: Callable[[Run], torch.Tensor],
-    actual: torch.Tensor,
-) -> str:
+def _in_order(actual: Observed, right: Observed, mistaken: Observed, arrange: Arrange) -> str:
     """Name the cause if reading every input's memory in order gives the actual values, in whatever order."""
-    misread = read_in_order(point, arrange)
-    if world.size > 1 or misread is None:  # a call more on one rank would wait for the others
-        return ""
-    right, mistaken = look(point.run()), look(misread.run())
-    shuffled = in_order(arrange(right)) if right.shape == actual.shape else mistaken
-    told = any(torch.allclose(actual, other) for other in (mistaken, shuffled) if actual.shape == other.shape)
-    return f"{who} assumes contiguous memory" if told else ""
-
-
-def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
-    eps = epsilon(tensors)
-    return next(
-        (dtype for dtype in (torch.float64, torch.float32, torch.float16) if torch.finfo(dtype).eps >= eps),
-        torch.bfloat16,
-    )
+    for who, of in (("forward", lambda call: call.results), ("backward", lambda call: call.gradients.values())):
+        for one, expected, misread in zip(of(actual), of(right), of(mistaken), strict=False):
+            others = [other for other in (misread, in_order(arrange(expected))) if other.shape == one.shape]
+            if not torch.allclose(one, expected) and any(torch.allclose(one, other) for other in others):
+                return f"{who} assumes contiguous memory"
+    return ""
 
 
 @clause("Function.backward.gradient")

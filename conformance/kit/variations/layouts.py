@@ -105,11 +105,11 @@ def in_other_layout(value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
 
 def changes(sample: SampleCall, arrange: Arrange) -> bool:
     """Tell whether another layout changes the strides or offset of any tensor of a sample."""
-    tensors = [sample.values[at].detach() for at in _arranged(sample)]
+    tensors = [sample.values[at].detach() for at in arranged(sample)]
     return any(lies_otherwise(arrange(value), value) for value in tensors)
 
 
-def _arranged(sample: SampleCall) -> list[int]:
+def arranged(sample: SampleCall) -> list[int]:
     """Return the positions of the tensors whose layout can be changed; a module's own parameters keep theirs."""
     return [at for at, value in enumerate(sample.values) if is_arrangeable(value) and at not in sample.of_modules]
 
@@ -145,7 +145,7 @@ def writes_into_shared(run: Run, arrange: Arrange) -> bool:
     """Whether a call modified an argument that a layout would expand: writing to expanded memory is undefined."""
     return any(
         shares_elements(arrange(value.detach())) and not same_values(value.detach(), run.values[at])
-        for at, value in ((at, run.sample.values[at]) for at in _arranged(run.sample))
+        for at, value in ((at, run.sample.values[at]) for at in arranged(run.sample))
     )
 
 

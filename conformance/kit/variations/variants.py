@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -27,31 +27,9 @@ from conformance.kit.world import World
 
 _Found = TypeVar("_Found")
 
-#: Relative tolerance between gradients: wide, since errors are searched, not imprecision.
-GRADIENT_TOLERANCES = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
-#: How far a gradient in a lower precision may be from that in double, next to its size, beside what rounded inputs
-#: explain and so many times what results lose: a Function may work in bfloat16 or tf32 inside. Right ones are off by
-#: 2e-7, 4e-4 and 3e-3 at most.
-BY_DOUBLE, LOST_BY_FORWARD = {torch.float32: 2e-4, torch.float16: 0.01, torch.bfloat16: 0.05}, 10.0
 #: Relative change of a gradient that steps as long as those of the differences may cause.
 STABLE = 0.001
 JUDGED_BY_SPEC = "its spec defines the gradient, and has clauses for it"
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A value that is farther from the expected one, relative to its size, than the tolerance allows."""
-
-    what: str
-    actual: torch.Tensor
-    right: torch.Tensor
-    gap: float
-    tolerance: float
-    likely: str = ""
-
-    def __str__(self) -> str:
-        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
-        return f"{self.what}: off by {gap} of its size, and {tolerance} is allowed; expected: the value"
 
 
 def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
