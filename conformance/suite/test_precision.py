@@ -45,14 +45,7 @@ def test_gradient_in_another_dtype(probe: Probe, dtype: str) -> None:
     """In other dtypes that the subject accepts, the gradient is the one in double precision, up to rounding."""
     kind, sample = getattr(torch, dtype), repeatable(probe.sample, probe.world)
     why = f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already"
-
-    def pair(point: SampleCall) -> tuple[SampleCall, SampleCall] | None:
-        low = in_dtype(point, kind)
-        high = in_dtype(low, torch.float64) if low else None
-        return (low, high) if low and high else None
-
-    lower = LowerPrecision(f"in {dtype}", kind, "in double precision at the same values", pair)
-    expect_as_in_double(sample, probe.world, lower, why)
+    expect_as_in_double(sample, probe.world, LowerPrecision.of(kind), why)
 
 
 @clause("Function.autocast.backward")

@@ -6,7 +6,19 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.kit import Deviation, NotApplicable, Probe, Run, SampleCall, World, cases, clause, expect, need
+from conformance.kit import (
+    Deviation,
+    NotApplicable,
+    Observed,
+    Probe,
+    Run,
+    SampleCall,
+    World,
+    cases,
+    clause,
+    expect,
+    need,
+)
 from conformance.kit.judged import expect_same_gradients
 from conformance.kit.modes import UndefinedMode
 from conformance.kit.numerics.formula import declared_gradients
@@ -25,7 +37,6 @@ from conformance.kit.variations.layouts import (
 )
 from conformance.kit.variations.sizes import GROWN, is_read, resized
 from conformance.kit.variations.variants import confirmed_nearby, draws_by_any_seed, repeatable, without_rows
-from conformance.kit.varied_call import Observed
 
 EMPTY = "empty along the first dimension"
 

@@ -12,21 +12,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
-from conformance.kit.deviations import Deviation, Skipped
+from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.judgement import Judgement
 from conformance.kit.loading import resolve
 from conformance.kit.numerics import tolerances
 from conformance.kit.oracles import formula, reference
 from conformance.kit.oracles.sample import judged_inputs, said_of
 from conformance.kit.process.restoration import restored
-from conformance.kit.sample_calls import differentiated
+from conformance.kit.sample_calls import active_samples, differentiated
 from conformance.kit.seeds import seed
+from conformance.kit.subject import Subject
+from conformance.kit.variations.lower_precision import LowerPrecision, expect_as_in_double
 from conformance.kit.world import World
 from tests.proof import resolution
 from tests.proof.resolution import times
+from tests.samples import of_shapes
 
 #: Facts of the arithmetic, which are not chosen; and Student's t for two degrees of freedom, which shows in one run of
 #: a thousand.
@@ -90,6 +94,10 @@ def witnesses() -> list[Witness]:
     for name, error in (("matmul", 5e-14), ("softmax", 5e-11)):
         kernel = partial(_of_kernel, kinds[name], "float64", times(1 + error))
         found.append(Witness(f"{name} in float64, off by {error:g}", False, kernel))
+    for lower, slight in ((torch.float32, 1e-3), (torch.float16, 0.05), (torch.bfloat16, 0.3)):
+        for factor, is_right in ((1.0, True), (1 + slight, False)):
+            product = partial(_of_product, lower, factor)
+            found.append(Witness(f"product times {factor:g} in {lower} alone", is_right, product))
     for times_right, digits in ((1, 1e-9), (2, 2e-6)):
         turns = itertools.cycle((digits, -digits))
         kernel = partial(_of_kernel, kinds["matmul"], "float64", lambda right: right * (times_right + next(turns)))  # noqa: B023
@@ -131,6 +139,34 @@ def _of_element(times: int, eps: float) -> str:
     eager, actual = right + 0.01, right.clone()
     actual[3] += 0.01 * times
     return _of(reference.judged_by_reference(actual, right, eager, eps))
+
+
+def _of_product(dtype: torch.dtype, factor: float) -> str:
+    """Judge a matrix product whose gradient in one dtype is the right one times a factor."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x, w)
+            return x @ w
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            x, w = ctx.saved_tensors
+            times = factor if grad.dtype == dtype else 1.0
+            return times * (grad @ w.mT), times * (x.mT @ grad)
+
+    subject, world = Subject(Product, inputs=of_shapes((6, 7), (7, 5))), World()
+    with restored():
+        seed(0)
+        (sample,) = active_samples(subject, world)
+        try:
+            expect_as_in_double(sample, world, LowerPrecision.of(dtype), "")
+        except Deviation:
+            return "accused"
+        except NotApplicable:
+            return "unclear"
+    return "passed"
 
 
 def _of_subject(name: str) -> str:

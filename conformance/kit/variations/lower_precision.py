@@ -16,8 +16,8 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.judgement import Judgement
+from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.nearby import perturbed
-from conformance.kit.numerics.tolerances import BEYOND_ROUGH, BY_DOUBLE, LOST_BY_FORWARD
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.variants import (
@@ -52,6 +52,23 @@ class LowerPrecision:
     dtype: torch.dtype
     beside: str
     pair: Callable[[SampleCall], tuple[SampleCall, SampleCall] | None]
+
+    @classmethod
+    def of(cls, dtype: torch.dtype) -> LowerPrecision:
+        """Return the way to call a sample in another dtype."""
+
+        def pair(point: SampleCall) -> tuple[SampleCall, SampleCall] | None:
+            low = in_dtype(point, dtype)
+            high = in_dtype(low, torch.float64) if low else None
+            return (low, high) if low and high else None
+
+        return cls(f"in {str(dtype).removeprefix('torch.')}", dtype, "in double precision at the same values", pair)
+
+    @property
+    def tolerance(self) -> float:
+        """How far a gradient may be off, next to its size, beside what is measured."""
+        by_double = {torch.float16: tolerances.BY_DOUBLE_IN_HALF, torch.bfloat16: tolerances.BY_DOUBLE_IN_BFLOAT}
+        return by_double.get(self.dtype, tolerances.BY_DOUBLE)
 
 
 @dataclass(frozen=True)
@@ -131,7 +148,7 @@ def _wrong_in(point: SampleCall, precision: LowerPrecision, world: World, with_o
         return None  # beyond the range of the dtype
     rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
     largest = max([*(float(c.abs().max()) for c in found.cotangents if c.numel()), *map(size_of, right)])
-    near = BY_DOUBLE[dtype] + LOST_BY_FORWARD * found.lost + BEYOND_ROUGH * rough
+    near = precision.tolerance + tolerances.LOST_BY_FORWARD * found.lost + tolerances.BEYOND_ROUGH * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
     name = f"{precision.name}, incoming gradients one" if with_ones else precision.name
     if not any(world.exchange(any(gap > near for gap in gaps))):
@@ -172,7 +189,7 @@ def _left_by_rounding(found: _InBoth, precision: LowerPrecision, largest: float,
         for at, gradient in enumerate(found.actual)
     ]
     is_zero = [size_of(one) <= CANCELS * eps * largest for one in found.right]
-    return [BEYOND_ROUGH * far if zero else 0.0 for far, zero in zip(apart, is_zero, strict=True)]
+    return [tolerances.BEYOND_ROUGH * far if zero else 0.0 for far, zero in zip(apart, is_zero, strict=True)]
 
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
