@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -10,6 +11,7 @@ from conformance.kit.calls import Run
 from conformance.kit.copies import in_layout_of
 from conformance.kit.numerics.derivatives import outputs_at
 from conformance.kit.numerics.gradient_checks import result_epsilon
+from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
@@ -18,10 +20,16 @@ from conformance.kit.tensors import dense, double_dtype, is_strided, stored_valu
 from conformance.kit.traits import symmetric_like
 from conformance.kit.world import World
 
+#: An output counts as small beside the largest if it takes so many doublings, at least and at most, to be as large.
+SMALLER = (10, 30)
+
 
 def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> VectorFunction:
-    """Return a call as a function of one input; ``gradient`` is what backward returned for the unchanged input."""
-    value = run.sample.values[at].detach()
+    """Return a call as a function of one input; ``gradient`` is what backward returned for the unchanged input.
+
+    Its results are as large as each other: next to a large one, no error in the gradient of a small one would show.
+    """
+    value, weights = run.sample.values[at].detach(), _weights(run.outputs)
     like, places = stored_values(value), _places(value)
     shapes = [output.shape for output in run.outputs]
     symmetric = is_strided(value) and _is_kept_symmetric(run, at, value, gradient)
@@ -42,11 +50,12 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
         outputs = outputs_at(run, at, placed(x))
         if [output.shape for output in outputs] != shapes:
             raise ValueError("results of other shapes")
-        return _joined(outputs)
+        return _joined([weight * to_double(one.detach()) for weight, one in zip(weights, outputs, strict=True)])
 
     def backward(x: Vector, g: Vector) -> Vector:
         there = run.sample.having({at: placed(x)}).run(needed=run.leaves)
-        given = [in_layout_of(output, one) for output, one in zip(there.outputs, _split(g, there.outputs), strict=True)]
+        parts = zip(there.outputs, weights, _split(g, there.outputs), strict=True)
+        given = [in_layout_of(output, weight * one) for output, weight, one in parts]
         found = dict(zip(there.leaves, there.gradients(given), strict=True))[at]
         if found is None:
             return torch.zeros_like(x)
@@ -61,6 +70,16 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
 
 def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
     return lambda g: _joined(_split(g, outputs))
+
+
+def _weights(outputs: list[torch.Tensor]) -> list[float]:
+    """Return by which power of two to multiply each output; what is far smaller than all others may be a residue."""
+    sizes = [rms_size(output) if output.any() else 0.0 for output in outputs]
+    found = []
+    for size, output in zip(sizes, outputs, strict=True):
+        power = round(math.log2(max(sizes) / size)) if size and torch.finfo(output.dtype).bits >= 32 else 0
+        found.append(2.0**power if SMALLER[0] <= power <= SMALLER[1] else 1.0)
+    return found
 
 
 def _is_kept_symmetric(run: Run, at: int, value: torch.Tensor, gradient: torch.Tensor | None) -> bool:
