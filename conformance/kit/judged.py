@@ -34,7 +34,7 @@ _OTHER_RESULTS = 1e-3
 BEYOND = 8
 #: What PyTorch says of a gradient of another shape than its input.
 INVALID = "returned an invalid gradient"
-_WRONG_ALREADY = "its gradient is already wrong for the sample itself; see Function.backward.gradient"
+_WRONG_ALREADY = "its gradient is no derivative at the sample itself; see Function.backward.gradient"
 
 
 def need_numeric(probe: Probe) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -198,12 +198,12 @@ class Probe:
             raise Refused(f"{self.label} has no other {Variation(meaning)}")
         return replace(there, explains=True) if self.explains else there
 
-    def go(self, variation: Variation = AS_GIVEN, step: bool = False) -> Observed:
+    def go(self, variation: Variation = AS_GIVEN, step: Collection[int] = ()) -> Observed:
         """Call forward and backward in a variation of the sample.
 
         Args:
             variation: how the call differs from the plain one.
-            step: whether parameters change between forward and backward, as by an optimizer.
+            step: the arguments that change between forward and backward, as parameters do by an optimizer.
 
         Raises:
             Refused: forward does not take it.
@@ -234,6 +234,6 @@ class Probe:
         numbers = Variation(variation.of("dtype", "used", "gradient form", "gradient layout"))
         key = f"equal {numbers}"
         if key not in there._known:
-            there._known[key] = VariedCall(there.sample, self.world, numbers, plainly=True).observed(step=False)
+            there._known[key] = VariedCall(there.sample, self.world, numbers, plainly=True).observed()
         found: Observed = there._known[key]
         return found

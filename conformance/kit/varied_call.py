@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,21 @@ class Refused(NotApplicable):
     Traceback (most recent call last):
     conformance.kit.varied_call.Refused: sample 0 has no other size
     """
+
+
+@contextmanager
+def _stepped(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Change parameters in place, as a step of an optimizer does, for the block."""
+    before = [one.detach().clone() for one in parameters]
+    with torch.no_grad():
+        for one in parameters:
+            one.mul_(1.5)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for one, old in zip(parameters, before, strict=True):
+                one.copy_(old)
 
 
 @dataclass(frozen=True)
@@ -136,7 +152,7 @@ class VariedCall:
         scales = variation.of("gradient scale")
         self.scale: float = scales[0].value if scales else 1.0
 
-    def observed(self, step: bool) -> Observed:
+    def observed(self, step: Collection[int] = ()) -> Observed:
         leaves: dict[int, torch.Tensor] = {}
         args = [self._argument(at, value, leaves) for at, value in enumerate(self.sample.values)]
         lent = Lent(self.sample, args)
@@ -153,11 +169,8 @@ class VariedCall:
         results = tuple(tensor.detach().clone() for tensor in tensors)
         lent.after_forward(given, tensors)
         places = tuple(at for at, one in enumerate(tensors) if one.requires_grad and differentiable(one))
-        for at in self.parameters if step else ():
-            if not freed(args[at]):
-                with torch.no_grad():
-                    args[at].mul_(1.5)
-        gradients = self._gradients(tensors, places, leaves, lent)
+        with _stepped([args[at] for at in step if not freed(args[at])]):
+            gradients = self._gradients(tensors, places, leaves, lent)
         return Observed(results, places, gradients, tuple(lent.changed))
 
     def _argument(self, at: int, value: Any, leaves: dict[int, torch.Tensor]) -> Any:

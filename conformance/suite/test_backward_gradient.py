@@ -19,6 +19,7 @@ from conformance.kit import (
     expect,
     in_double,
     is_strided,
+    many,
     need,
     seeds,
 )
@@ -29,8 +30,9 @@ from conformance.kit.numerics.gradient_checks import expect_derivative, expect_d
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.tolerances import SINGLE
+from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.observation.returned import explained
-from conformance.kit.oracles import formula
+from conformance.kit.oracles import formula, reference
 from conformance.kit.oracles.sample import JudgedInput, judged_inputs, said_of, takes_half_alone
 from conformance.kit.sample_calls import differentiate
 from conformance.kit.tensors import dense
@@ -53,14 +55,15 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
         found = differentiated(subject, world)
         _expect_recorded([run for _, run in found])
         samples = [in_double(sample) for sample, _ in found]
-        for sample in samples:
+        judged = _judged([sample for sample, _ in found], world)
+        by_differences = [sample for sample in samples if not _has_that_of_the_reference(sample.label, judged)]
+        for sample in by_differences:
             if not takes_half_alone(sample):  # the steps that such rounding asks for hide a doubled gradient
                 expect_derivative(sample, world)
         of_modules = [expect_derivative_of_parameters(sample, world) for sample in samples]
-        for apart in (with_distinct_values(sample, world) for sample in samples):
+        for apart in (with_distinct_values(sample, world) for sample in by_differences):
             if apart:
                 expect_derivative(apart, world)
-        judged = _judged([sample for sample, _ in found], world)
         for one in judged:
             world.note(one.name, one.judgement)
         for one in judged:
@@ -69,6 +72,24 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
     left = [sample.name(at) for sample, own in zip(samples, of_modules, strict=True) for at in own if not own[at]]
     said = f"gradient of {', '.join(left)} not judged: it belongs to a module that is an argument too" if left else ""
     return "; ".join(filter(None, [said, said_of(judged)]))
+
+
+@clause("Function.backward.gradient")
+def test_a_sparse_gradient_has_each_index_once_if_it_says_so(subject: Subject, world: World) -> None:
+    """A sparse gradient that says that it is coalesced has no index twice: optimizers believe it."""
+    returned = [many(backward.returned) for _, _, backward in backwards(look_at(subject, world))]
+    found = [one for values in returned for one in values if _is_coalesced(one)]
+    need(found, "backward returned no sparse tensor that says so")
+    for one in found:
+        indices = one.indices()
+        is_unique = indices.unique(dim=1).shape == indices.shape
+        expect.that(
+            is_unique, "indices of a sparse gradient, coalesced as it says", indices.tolist(), "each index once"
+        )
+
+
+def _is_coalesced(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.sparse_coo and value.is_coalesced()
 
 
 @clause("Function.backward.exact")
@@ -85,6 +106,12 @@ def test_gradient_is_exact(subject: Subject, world: World) -> None:
 def _judged(samples: list[SampleCall], world: World) -> list[JudgedInput]:
     """Judge the gradients of all inputs of all samples, once for both tests."""
     return [one for each in samples for one in world.once(("judged", each.label), partial(judged_inputs, each, world))]
+
+
+def _has_that_of_the_reference(label: str, judged: list[JudgedInput]) -> bool:
+    """Whether all gradients of a sample are those of the reference, which need not be derivatives."""
+    own = [one for one in judged if one.sample.label == label]
+    return all(one.is_seen and one.judgement.oracle == reference.NAME for one in own)
 
 
 def _expect_recorded(runs: list[Run]) -> None:

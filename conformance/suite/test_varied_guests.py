@@ -50,10 +50,16 @@ def test_no_hook_is_left_on_an_argument(probe: Probe, variation: Variation) -> N
 @clause("Function.save_for_backward.protects")
 @varies("parameter")
 def test_a_step_of_an_optimizer_before_backward_is_noticed(probe: Probe, variation: Variation) -> None:
-    """If a parameter is changed after forward, backward raises an error, or gives the same as without the change."""
-    try:
-        actual = probe.go(variation, step=True)
-    except RuntimeError:  # as it should
-        return
-    for at, gradient in actual.gradients.items():
-        expect.close(gradient, probe.plain.gradients[at], f"gradient of {probe.name(at)} after a step of the optimizer")
+    """If a parameter is changed after forward, backward raises an error, or gives the same as without the change.
+
+    It may be an argument, or belong to a module that is one too. Each changes alone.
+    """
+    changed = [pick.at for pick in variation.of("parameter")]
+    for place in (*changed, *probe.sample.of_modules):
+        try:
+            actual = probe.go(variation, step=[place])
+        except RuntimeError:  # as it should
+            continue
+        for at, gradient in actual.gradients.items():
+            what = f"gradient of {probe.name(at)} after a step of the optimizer for {probe.sample.names[place]}"
+            expect.close(gradient, probe.plain.gradients[at], what)

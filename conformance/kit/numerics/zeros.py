@@ -26,6 +26,8 @@ SHORT, IN_TURN = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-16, 1e-18), 3
 SLOPES_ALIKE, GRADIENT_OFF = 0.01, 0.1
 #: Largest ratio of successive bends of a smooth function (steps ten times shorter).
 LEFT = 0.25
+#: If slopes grow by this ratio with each shorter step, they have no end: so do those of a root at zero.
+STEEPER = 1.5
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def contradicted_by(
     if len(bending) < 2 or any(
         later.bend > LEFT * slope.bend + later.noise + SLOPES_ALIKE**2 * scale for slope, later in pairwise(bending)
     ):
+        return float("nan")
+    if all(abs(later.value) > STEEPER * abs(slope.value) for slope, later in pairwise(bending)):
         return float("nan")
     values = [slope.value for slope in fine]
     is_clear = bending[-1].bend <= GRADIENT_OFF * scale and max(values) - min(values) <= SLOPES_ALIKE * scale
