@@ -63,6 +63,15 @@ class AllocationMode(OperationMode):
         raise NotImplementedError
 
 
+class RecordedMode(OperationMode):
+    """Records the operations that autograd records, as those of a forward that runs again in backward."""
+
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Record an operation if grad mode is on, and an argument requires grad."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensor_leaves(given)):
+            self.found.append(str(function))
+
+
 class UndefinedMode(OperationMode):
     """Records the operations that make a number of an empty tensor: its mean is NaN, its logsumexp infinite."""
 

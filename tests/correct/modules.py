@@ -184,3 +184,22 @@ class TimesAMatrixOfAModule(Function):
     @staticmethod
     def backward(ctx, grad):
         return None, ctx.layer.weight.to(grad.dtype).mT @ grad
+
+
+class WeightSaved(Function):
+    """Saves the weight of a module that is an argument too."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 4, bias=False, dtype=torch.float64)
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), layer, layer.weight
+
+    @staticmethod
+    def forward(ctx, x, layer, weight):
+        ctx.save_for_backward(x, weight)
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad @ weight, None, grad.mT @ x

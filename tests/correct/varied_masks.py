@@ -172,3 +172,42 @@ class LengthsThatAddUp(Function):
     def backward(ctx, grad):
         (lengths,) = ctx.saved_tensors
         return (grad / lengths[:, None]).repeat_interleave(lengths, 0), None
+
+
+class SoftmaxOfUnmasked(Function):
+    """Normalizes over what a mask keeps; a row of which nothing is kept becomes zero."""
+
+    @staticmethod
+    def inputs():
+        keep = torch.tensor([[True, True, False, True], [True, False, True, True], [False, True, True, True]])
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), keep
+
+    @staticmethod
+    def forward(ctx, x, keep):
+        y = torch.where(keep, x, -torch.inf).softmax(-1).nan_to_num(0.0)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return y * (grad - (grad * y).sum(-1, keepdim=True)), None
+
+
+class MeanUpToLengths(Function):
+    """Means of the first elements of each row, of which the sample counts all."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 6, dtype=torch.float64, requires_grad=True), torch.full((4,), 6)
+
+    @staticmethod
+    def forward(ctx, x, lengths):
+        keep = torch.arange(x.shape[1]) < lengths[:, None]
+        ctx.save_for_backward(keep, lengths)
+        return (x * keep).sum(1) / lengths
+
+    @staticmethod
+    def backward(ctx, grad):
+        keep, lengths = ctx.saved_tensors
+        return (grad / lengths)[:, None] * keep, None

@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from conformance import Subject
 from tests.samples import of_shapes
 
 SPEC = "Function"
@@ -229,3 +230,17 @@ class LaidOutAsItsInput(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return torch.empty_like(x).copy_(grad * x.exp())
+
+
+class _PaddedRows(EmbeddingWithPadding):
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 1, 3, 2]), 1
+
+
+#: Its gradient is no derivative, but that of PyTorch's own embedding.
+PaddingAsPyTorchDoes = Subject(
+    _PaddedRows,
+    inputs=_PaddedRows.inputs,
+    reference=lambda weight, index, padding: torch.nn.functional.embedding(index, weight, padding_idx=padding),
+)

@@ -273,3 +273,24 @@ PushedFromZero = Subject(
     inputs=lambda: [(torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)],
     formula=lambda args, grads: (grads[0] * torch.where(args[0] == 0, 1.0, 2 * args[0]),),
 )
+
+
+class RootByNewton(Function):
+    """Cube root by Newton's method; at zero its slope is infinite, and the gradient only huge."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(4, dtype=torch.float64).add(0.5).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        root = torch.ones_like(x)
+        for _ in range(60):
+            root = root - (root**3 - x) / (3 * root**2)
+        ctx.save_for_backward(root)
+        return root
+
+    @staticmethod
+    def backward(ctx, grad):
+        (root,) = ctx.saved_tensors
+        return grad / (3 * root**2)

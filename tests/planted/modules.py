@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.correct import modules as right
+
 SPEC = "Function"
 
 
@@ -37,3 +39,23 @@ class GradientsOfTwoModulesExchanged(Function):
             y = second(middle)
         own = torch.autograd.grad(y, [second.weight, first.weight], grad, retain_graph=True)
         return None, *torch.autograd.grad(y, [again], grad), *own
+
+
+class WeightReadInBackward(right.WeightSaved):
+    """Reads the weight of its module in backward, when an optimizer may have changed it.
+
+    Breaks: Function.save_for_backward.protects
+    """
+
+    inputs = right.WeightSaved.inputs
+
+    @staticmethod
+    def forward(ctx, x, layer, weight):
+        ctx.layer = layer
+        ctx.save_for_backward(x)
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad @ ctx.layer.weight, None, grad.mT @ x

@@ -101,3 +101,37 @@ class TwoRowsInEachSegment(right.SegmentsThatGrow):
     def backward(ctx, grad):
         (segment,) = ctx.saved_tensors
         return grad[(torch.arange(len(segment)) // 2).clamp(max=len(grad) - 1)], None
+
+
+class NothingOfARowKept(right.SoftmaxOfUnmasked):
+    """Computes the softmax again in backward, where a row of which nothing is kept is NaN.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SoftmaxOfUnmasked.inputs
+
+    @staticmethod
+    def forward(ctx, x, keep):
+        ctx.save_for_backward(x, keep)
+        return torch.where(keep, x, -torch.inf).softmax(-1).nan_to_num(0.0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, keep = ctx.saved_tensors
+        y = torch.where(keep, x, -torch.inf).softmax(-1)
+        return y * (grad - (grad * y).sum(-1, keepdim=True)), None
+
+
+class LengthsOfTheWholeRow(right.MeanUpToLengths):
+    """Divides by the length of the row, which is that of all rows in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanUpToLengths.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        keep, _ = ctx.saved_tensors
+        return (grad / keep.shape[1])[:, None] * keep, None
