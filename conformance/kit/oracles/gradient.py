@@ -41,10 +41,12 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
 def _are_one_factor(one: Judgement, other: Judgement) -> bool:
     """Whether two measurements agree that the whole gradient is off by one factor.
 
-    What is measured is the error next to what backward claims; next to the right value it is less certain.
+    What is measured is the error next to what backward claims; next to the right value it is less certain, and beside
+    none there is no factor.
     """
-    near = (one.resolution + other.resolution) * (1 + max(abs(one.error), abs(other.error))) ** 2
-    return one.rule == other.rule == ALONG and abs(one.error - other.error) <= near
+    known, times = one.resolution + other.resolution, 1 + max(abs(one.error), abs(other.error))
+    is_near = times * known < 1 and abs(one.error - other.error) <= known * times**2
+    return one.rule == other.rule == ALONG and is_near
 
 
 def _are_one_shape(one: Judgement, other: Judgement, epsilon: float) -> bool:
