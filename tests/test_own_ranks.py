@@ -238,10 +238,30 @@ def test_the_debugger_opens_where_a_rank_failed(tmp_path):
     assert "('here', 1, 1.0)" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mark", ["ranks()", "ranks(0)", "ranks('2')", "ranks(2, backends='gloo')"])
-def test_a_mark_that_cannot_be_says_what_can(tmp_path, mark):
-    done = run_pytest(tmp_path, text=f"import pytest\n\n@pytest.mark.{mark}\ndef test_it(world):\n    pass\n")
-    assert "takes world sizes, as in ranks(2, 4), and backend, device, simulated, timeout" in done.stdout, done.stdout
+#: What is said of a mark, or of a test with it, that cannot be.
+MISUSED = [
+    ("ranks()", "def test_it(world)", "takes world sizes, as in ranks(2, 4), not ()"),
+    ("ranks(0)", "def test_it(world)", "takes world sizes, as in ranks(2, 4), not (0)"),
+    ("ranks('2')", "def test_it(world)", "takes world sizes, as in ranks(2, 4), not ('2')"),
+    ("ranks(2, backends='gloo')", "def test_it(world)", "knows no backends; it knows backend, device, timeout, simu"),
+    ("ranks(2, timeout=-1)", "def test_it(world)", "takes timeout= in seconds, not -1"),
+    ("ranks(2, simulated=True, timeout=3)", "def test_it(world)", "and ignores timeout="),
+    ("ranks(2)", "def test_it()", "takes the fixture world itself, as in def test_x(world)"),
+    ("ranks(2)", "def test_it(through)", "takes the fixture world itself, as in def test_x(world)"),
+    ("ranks(2)", "async def test_it(world)", "an async def does not run on ranks"),
+    ("ranks(2, device='cdua')", "def test_it(world)", "device 'cdua': PyTorch knows no such device; there are cpu"),
+    ("ranks(2, backend='gloop')", "def test_it(world)", "backend 'gloop': torch.distributed knows no such backend"),
+]
+
+
+def test_a_mark_that_cannot_be_says_what_can(tmp_path):
+    for number, (mark, signature, _) in enumerate(MISUSED):
+        text = f"import pytest\n\n@pytest.fixture\ndef through(world): pass\n\n@pytest.mark.{mark}\n{signature}: pass\n"
+        (tmp_path / f"test_misused_{number}.py").write_text(text, encoding="utf-8")
+    said = run_pytest(tmp_path, "--continue-on-collection-errors", text="def test_fine(): pass\n").stdout
+    assert [sentence for _, _, sentence in MISUSED if sentence not in said] == []
+    assert "2 failed, 1 passed, 9 errors" in said, said
+    assert "Traceback" not in said
 
 
 def test_a_world_of_ones_own_is_left_alone(tmp_path):

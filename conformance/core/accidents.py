@@ -17,8 +17,8 @@ _NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
 _SUITE = (lambda: None).__code__.co_filename.rpartition("core")[0]
 #: What is in the folders of our specifications but the subjects: the reference, planted bugs and what is right.
 _TESTS = re.compile(r"\bspec_impl[/\\.]\w+[/\\.](?!_|planted|correct)\w+(?:\.py|>)$")
-#: Where PyTorch's own files are, whatever the environment.
-_TORCH = re.compile(r"[/\\](?:site-packages|dist-packages|pytorch)[/\\]torch[/\\]")
+#: Where PyTorch's own files are, whatever the environment, and what it wraps deprecated functions with.
+_TORCH = re.compile(r"[/\\](?:site-packages|dist-packages|pytorch)[/\\](?:torch[/\\]|typing_extensions\.py$)")
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,15 @@ def place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
     return frames or tuple((file, line) for file, line, _ in _FRAME.findall(rank.stack)[:1])
 
 
+def is_of_pytorch(file: str) -> bool:
+    """Whether a file is one of PyTorch's, or one that it wraps its functions with.
+
+    >>> is_of_pytorch("/venv/site-packages/typing_extensions.py"), is_of_pytorch("/me/typing_extensions.py")
+    (True, False)
+    """
+    return _TORCH.search(file) is not None
+
+
 def own_line(stack: str) -> str:
     r"""The line of the user's code in which a rank is, by its stack, the innermost frame first; empty if in none.
 
@@ -91,6 +100,6 @@ def own_line(stack: str) -> str:
     """
     working = stack.partition("Current thread ")[2] or stack
     for file, line, function in _FRAME.findall(working):
-        if not (is_of_the_suite(file) or file.startswith("<") or _TORCH.search(file)):
+        if not (is_of_the_suite(file) or file.startswith("<") or is_of_pytorch(file)):
             return f"{Path(file).name}:{line}, in {function}"
     return ""

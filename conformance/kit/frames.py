@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import torch
 
-from conformance.core.accidents import is_of_the_suite
+from conformance.core.accidents import is_of_pytorch, is_of_the_suite
 
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
@@ -32,7 +32,8 @@ def foreign(file: str) -> bool:
     (True, False)
     """
     whole = os.path.abspath(file)
-    return _of_an_import(file) or is_of_the_suite(file) or is_of_the_suite(whole) or whole.startswith(TORCH_FOLDER)
+    is_of_torch = whole.startswith(TORCH_FOLDER) or is_of_pytorch(whole)
+    return _of_an_import(file) or is_of_the_suite(file) or is_of_the_suite(whole) or is_of_torch
 
 
 def place_of(error: BaseException) -> str:

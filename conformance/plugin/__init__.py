@@ -92,10 +92,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Called for each test function: one test for each world size of its mark."""
     mark = metafunc.definition.get_closest_marker("ranks")
-    if mark is not None and _is_ours(metafunc.definition):
+    has_own = "world" in metafunc.fixturenames and not _is_ours(metafunc.definition)
+    if mark is not None and not has_own:
         from conformance.plugin.ranks import sizes_of
 
-        sizes = sizes_of(mark)
+        sizes = sizes_of(mark, metafunc.definition)
         metafunc.parametrize("world", sizes, indirect=True, ids=[f"ranks{size}" for size in sizes])
 
 

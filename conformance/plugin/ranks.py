@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from conformance.core.catalog import SuiteTest
-from conformance.core.errors import BROKE, RunnerError
+from conformance.core.errors import BROKE, RunnerError, UsageError
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
+from conformance.ranks.devices import check_names, identity_of_device, missing
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.pickled import as_text
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
 
-OPTIONS = {"backend", "device", "timeout", "simulated"}
+OPTIONS = ("backend", "device", "timeout", "simulated")
 POOLS: pytest.StashKey[dict[Settings, Pool]] = pytest.StashKey()
 FORKSERVER: pytest.StashKey[Forkserver] = pytest.StashKey()
 XFAIL = "xfail: "
@@ -36,19 +38,34 @@ class Ranks:
     size: int
 
 
-def sizes_of(mark: pytest.Mark) -> tuple[int, ...]:
-    """Return the world sizes of a mark.
+def sizes_of(mark: pytest.Mark, definition: Any) -> tuple[int, ...]:
+    """Return the world sizes of a test's mark, each once.
 
     Raises:
-        pytest.UsageError: it has none, or something else.
+        pytest.fail.Exception: the mark has none, or something else, or the test cannot run on ranks.
     """
-    unknown = set(mark.kwargs) - OPTIONS
-    if not are_world_sizes(mark.args) or unknown:
-        what = f"knows no {', '.join(sorted(unknown))}; it" if unknown else ""
-        raise pytest.UsageError(
-            f"@pytest.mark.ranks {what} takes world sizes, as in ranks(2, 4), and {', '.join(sorted(OPTIONS))}"
-        )
-    return mark.args
+    if wrong := _misused(mark, definition):
+        pytest.fail(f"{definition.nodeid}: {wrong}", pytrace=False)
+    return tuple(dict.fromkeys(mark.args))
+
+
+def _misused(mark: pytest.Mark, definition: Any) -> str:
+    """Say what is wrong with a mark, or with the test that has it; empty if nothing is."""
+    unknown, timeout = [name for name in mark.kwargs if name not in OPTIONS], mark.kwargs.get("timeout", 1.0)
+    if unknown:
+        return f"@pytest.mark.ranks knows no {', '.join(unknown)}; it knows {', '.join(OPTIONS)}"
+    if not are_world_sizes(mark.args):
+        return f"@pytest.mark.ranks takes world sizes, as in ranks(2, 4), not ({', '.join(map(repr, mark.args))})"
+    if type(timeout) not in {int, float} or timeout <= 0:
+        return f"@pytest.mark.ranks takes timeout= in seconds, not {timeout!r}"
+    if mark.kwargs.get("simulated") and len(mark.kwargs) > 1:
+        others = ", ".join(f"{name}=" for name in mark.kwargs if name != "simulated")
+        return f"@pytest.mark.ranks(simulated=True) runs all ranks on the CPU of this process, and ignores {others}"
+    if "world" not in definition._fixtureinfo.argnames:
+        return "a test with @pytest.mark.ranks takes the fixture world itself, as in def test_x(world)"
+    if inspect.iscoroutinefunction(definition.obj):
+        return "an async def does not run on ranks; call asyncio.run in a plain function"
+    return ""
 
 
 def run_on_ranks(item: pytest.Function, size: int) -> None:
@@ -60,14 +77,39 @@ def run_on_ranks(item: pytest.Function, size: int) -> None:
     if options.pop("simulated", False) or item.config.getoption("usepdb", False):
         _run_simulated(item.obj, size, values)
         return
-    planned = _planned(item, size, values)
+    planned, settings = _planned(item, size, values), Settings(**options)
     try:
-        pool = _pool(item.config, Settings(**options))
+        pool = _pool(item.config, settings)
+        _need_devices(item.config.stash[FORKSERVER], settings, size)
         pool.give_up = GiveUpRule()  # one test says nothing about the next
         outcome = pool.run(planned)
     except RunnerError as error:
         pytest.exit(str(error), returncode=BROKE)
     _tell(item, outcome)
+
+
+def _need_devices(forkserver: Forkserver, settings: Settings, size: int) -> None:
+    """Skip the test if there are not enough devices; fail it if PyTorch knows no such device or backend."""
+    backend, device = settings.backend, settings.device
+    if (backend, device) == ("gloo", "cpu"):
+        return
+    forkserver.wait()
+    hardware, unknown = forkserver.hardware, ""
+    try:
+        check_names(backend, device, hardware)
+    except UsageError as error:
+        unknown = str(error)
+    if unknown:
+        pytest.fail(f"@pytest.mark.ranks: {unknown.removeprefix('--')}", pytrace=False)
+    own = hardware.accelerators.get(device.partition(":")[0], ())
+    places = [identity_of_device(device, rank, own) for rank in range(size)]
+    if why := missing(size, True, backend=backend, device=device, hardware=hardware, places=places):
+        _skip(why)
+
+
+def _skip(why: str) -> NoReturn:
+    """Skip the test, at its own place in the summary."""
+    raise pytest.skip.Exception(why, _use_item_location=True)
 
 
 def _run_simulated(function: Any, size: int, values: dict[str, Any]) -> None:
@@ -101,7 +143,7 @@ def _tell(item: pytest.Function, outcome: TestOutcome) -> None:
     if outcome.outcome in {"skip", "not-applicable"}:
         if outcome.reason.startswith(XFAIL):
             pytest.xfail(outcome.reason.removeprefix(XFAIL))
-        pytest.skip(outcome.reason)
+        _skip(outcome.reason)
     if outcome.outcome != "pass":
         likely = f"\nlooks like: {outcome.likely}"
         likely = likely if outcome.likely and likely not in outcome.message else ""
