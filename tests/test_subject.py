@@ -273,7 +273,7 @@ def test_a_local_gather_with_a_lambda_is_sent_to_its_ranks():
     for words in (
         "rank 0 of 2",
         "slice instead of sum",
-        "check(Slice, ..., only='AllGatherGradAutograd.backward.sum')",
+        "check(Slice, ..., only='AllGatherGradAutograd.backward.sum', spec='AllGatherGradAutograd', ranks=2)",
     ):
         assert words in text
 

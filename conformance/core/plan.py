@@ -119,8 +119,12 @@ class PlannedTest:
     def _command(self, *selected: str) -> str:
         if self.subject and not self.subject.reference:
             name = self.subject.label.rpartition(":")[2].rpartition("<locals>.")[2]
-            where = f", ranks={self.size}, {simulated(self.where[-1])}" if SIMULATED in " ".join(self.where) else ""
-            return f"check({name}, ..., only={self.test.clause!r}{where})"
+            given = [f"only={self.test.clause!r}"]
+            given += [f"spec={self.subject.spec!r}"] if self.subject.spec != CONTRACT else []
+            given += [f"types={self.subject.types!r}"] if self.subject.types else []
+            given += [f"ranks={self.size}"] if self.size > 1 else []
+            given += [simulated(self.where[-1])] if SIMULATED in " ".join(self.where) else []
+            return f"check({name}, ..., {', '.join(given)})"
         words = ["conformance", "run"]
         if self.subject:
             words += [self.subject.reference, "--spec", self.subject.spec]

@@ -41,7 +41,9 @@ def judged(
     simulated = is_simulated(backend)
     on_ranks = (max(sizes) > 1 or subject.gathers) and not simulated
     pickled = payload(subject) if on_ranks else ""
-    reference = SubjectRef("", subject.spec, None, subject.label, pickled, ranks=tuple(subject.ranks or ()))
+    reference = SubjectRef(
+        "", subject.spec, None, subject.label, pickled, ranks=tuple(subject.ranks or ()), types=subject.types
+    )
     every = plan(catalog.suite(subject.spec), clauses.registry(subject.spec), [reference], sizes)
     planned = without_compiler(every, compile or bool(only), simulated)
     where = RunOptions(backend=backend, device="cpu").device_arguments
