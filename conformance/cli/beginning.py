@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from conformance.core.errors import OK, UsageError
+from conformance.core.homes import names
 from conformance.core.output import say
 
 TEMPLATE = Path(__file__).parents[1] / "template"
@@ -28,15 +29,17 @@ def begin(name: str, folder: Path | None = None) -> int:
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
         raise UsageError(f"spec new {name!r}: give the name of a class, such as {CLASS}")
+    if name in names():
+        raise UsageError(f"spec new {name}: there is a specification of that name; give another one")
     module = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    names = {CLASS: name, MODULE: module, DISTRIBUTION: module.replace("_", "-")}
-    home = (folder or Path()) / f"{names[DISTRIBUTION]}-spec"
+    renamed = {CLASS: name, MODULE: module, DISTRIBUTION: module.replace("_", "-")}
+    home = (folder or Path()) / f"{renamed[DISTRIBUTION]}-spec"
     if home.exists():
         raise UsageError(f"spec new {name}: there is a {home} already; go on with that one, or remove it")
     for file in sorted(path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"):
-        target = home / _renamed(str(file.relative_to(TEMPLATE)), names | HIDDEN)
+        target = home / _renamed(str(file.relative_to(TEMPLATE)), renamed | HIDDEN)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_renamed(file.read_text("utf-8"), names), "utf-8")
+        target.write_text(_renamed(file.read_text("utf-8"), renamed), "utf-8")
     say(f"{home}: a specification of {name}, with one clause. To try it:")
     say(f"  pip install -e {home}")
     say(f"  conformance run --spec {name}       # the reference")

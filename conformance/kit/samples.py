@@ -82,6 +82,11 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
 
 def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
     """Suggest how to write a sample, given what is in its place; ``made`` if a callable returned it."""
+    has_samples = isinstance(item, list) and item and all(isinstance(each, tuple) for each in item)
+    if has_samples or isinstance(item, Iterator) or callable(item):
+        return (
+            "pass samples one by one, check(function, *samples), or what yields them to Subject(function, inputs=...)"
+        )
     if isinstance(item, list):
         return "write (x, 2.0), not [x, 2.0]"
     if isinstance(item, Mapping):

@@ -117,9 +117,13 @@ def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
     found = [test for test in tests if only in ("", test.test.clause, test.test.function)]
     if found:
         return found
+    if only and not isinstance(only, str):
+        raise UsageError(
+            f"only={only!r}: give the name of one clause or test, as in only={next(iter(tests)).test.clause!r}"
+        )
     known = sorted({name for test in tests for name in (test.test.clause, test.test.function)})
-    parts = [name for name in known if isinstance(only, str) and name.startswith(f"{only}.")]
-    near = parts[:2] or (difflib.get_close_matches(only, known, 2) if isinstance(only, str) else [])
+    parts = [name for name in known if name.startswith(f"{only}.")]
+    near = parts[:2] or difflib.get_close_matches(only, known, 2)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `conformance list` shows all clauses"
     raise UsageError(f"only={only!r}: no clause or test of that name concerns this subject{hint}")
 
