@@ -29,7 +29,7 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
 
     Its results are as large as each other: next to a large one, no error in the gradient of a small one would show.
     """
-    value, weights = run.sample.values[at].detach(), _weights(run.outputs)
+    value, weights = run.sample.values[at].detach(), _weights(run)
     like, places = stored_values(value), _places(value)
     shapes = [output.shape for output in run.outputs]
     symmetric = is_strided(value) and _is_kept_symmetric(run, at, value, gradient)
@@ -72,8 +72,11 @@ def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
     return lambda g: _joined(_split(g, outputs))
 
 
-def _weights(outputs: list[torch.Tensor]) -> list[float]:
+def _weights(run: Run) -> list[float]:
     """Return by which power of two to multiply each output; what is far smaller than all others may be a residue."""
+    if len(run.outputs) == 1:
+        return [1.0]
+    outputs = run.sample.run().outputs  # backward may have freed the memory of the others
     sizes = [rms_size(output) if output.any() else 0.0 for output in outputs]
     found = []
     for size, output in zip(sizes, outputs, strict=True):
