@@ -77,7 +77,7 @@ def _weights(run: Run) -> list[float]:
     if len(run.outputs) == 1:
         return [1.0]
     outputs = run.sample.run().outputs  # backward may have freed the memory of the others
-    sizes = [rms_size(output) if output.any() else 0.0 for output in outputs]
+    sizes = [rms_size(output) if bool(stored_values(output.detach()).any()) else 0.0 for output in outputs]
     found = []
     for size, output in zip(sizes, outputs, strict=True):
         power = round(math.log2(max(sizes) / size)) if size and torch.finfo(output.dtype).bits >= 32 else 0
