@@ -238,7 +238,10 @@ BAD = {
         lambda: check(Square, (1.0,), only="Function.backward"),
         "did you mean 'Function.backward.accepts' or",
     ),
-    "two clauses": (lambda: check(Square, (1.0,), only=["Function.backward.count"]), "give the name of one clause or test"),
+    "two clauses": (
+        lambda: check(Square, (1.0,), only=["Function.backward.count"]),
+        "give the name of one clause",
+    ),
     "specs in a list": (
         lambda: check(Square, (1.0,), spec=["Function"]),
         "spec= is a list, not a str",

@@ -6,8 +6,6 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from conformance.kit.numerics.tolerances import COARSEST_ACCUSER
-
 #: Below that a resolution is said as a relative error, and not in percent.
 _FINE = 1e-3
 #: Errors below this, next to the gradient, may be meant: a small number in backward keeps a division finite. A tenth of
@@ -73,10 +71,12 @@ class Judgement:
         """Name the mistake that explains the error of the whole gradient, if it is a known one."""
         if self.may_be_meant:
             return "backward alone adds a small number, rounds, approximates, or computes in a lower precision"
-        if self.rule != ALONG or not math.isfinite(self.error) or self.resolution > COARSEST_ACCUSER:
+        if self.rule != ALONG or not math.isfinite(self.error):
             return ""
         factor = 1 + self.error
         for whole in (factor, 1 / factor if factor else 0.0):
+            if self.resolution * abs(whole) > 0.5:
+                continue  # any whole number would be as near
             if abs(whole - round(whole)) <= min(0.1, 3 * self.resolution * abs(whole)) and abs(round(whole)) < 1000:
                 simple = float(round(whole)) if whole == factor else 1 / round(whole) if round(whole) else 0.0
                 names = {0.0: "all zeros", 1.0: "", -1.0: "the sign is wrong"}
