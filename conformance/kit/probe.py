@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -198,7 +198,7 @@ class Probe:
             raise Refused(f"{self.label} has no other {Variation(meaning)}")
         return replace(there, explains=True) if self.explains else there
 
-    def go(self, variation: Variation = AS_GIVEN, step: Collection[int] = ()) -> Observed:
+    def go(self, variation: Variation = AS_GIVEN, step: Sequence[int] = ()) -> Observed:
         """Call forward and backward in a variation of the sample.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -152,7 +152,7 @@ class VariedCall:
         scales = variation.of("gradient scale")
         self.scale: float = scales[0].value if scales else 1.0
 
-    def observed(self, step: Collection[int] = ()) -> Observed:
+    def observed(self, step: Sequence[int] = ()) -> Observed:
         leaves: dict[int, torch.Tensor] = {}
         args = [self._argument(at, value, leaves) for at, value in enumerate(self.sample.values)]
         lent = Lent(self.sample, args)
