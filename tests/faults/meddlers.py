@@ -146,7 +146,7 @@ def folder_first(x):
 
 
 def raw_thread(x):
-    _thread.start_new_thread(lambda: (time.sleep(5), torch.set_default_dtype(torch.float64)), ())
+    _thread.start_new_thread(lambda: (time.sleep(60), torch.set_default_dtype(torch.float64)), ())
 
 
 def connection_does_not_wait(x):
