@@ -15,7 +15,7 @@ from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
-from conformance.ranks.devices import check_names, identity_of_device, missing
+from conformance.ranks.devices import missing_here
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.pickled import as_text
 from conformance.ranks.pool import Pool
@@ -94,16 +94,14 @@ def _need_devices(forkserver: Forkserver, settings: Settings, size: int) -> None
     if (backend, device) == ("gloo", "cpu"):
         return
     forkserver.wait()
-    hardware, unknown = forkserver.hardware, ""
+    why = unknown = ""
     try:
-        check_names(backend, device, hardware)
+        why = missing_here(size, True, backend=backend, device=device, hardware=forkserver.hardware)
     except UsageError as error:
-        unknown = str(error)
+        unknown = str(error).removeprefix("--")
     if unknown:
-        pytest.fail(f"@pytest.mark.ranks: {unknown.removeprefix('--')}", pytrace=False)
-    own = hardware.accelerators.get(device.partition(":")[0], ())
-    places = [identity_of_device(device, rank, own) for rank in range(size)]
-    if why := missing(size, True, backend=backend, device=device, hardware=hardware, places=places):
+        pytest.fail(f"@pytest.mark.ranks: {unknown}", pytrace=False)
+    if why:
         _skip(why)
 
 

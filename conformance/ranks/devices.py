@@ -95,6 +95,18 @@ def missing(
     return ""
 
 
+def missing_here(size: int, group: bool, *, backend: str, device: str, hardware: Hardware) -> str:
+    """Say which devices a world on this machine lacks; empty if it lacks none.
+
+    Raises:
+        UsageError: PyTorch knows no such device or backend.
+    """
+    check_names(backend, device, hardware)
+    own = hardware.accelerators.get(device.partition(":")[0], ())
+    places = [identity_of_device(device, rank, own) for rank in range(size)]
+    return missing(size, group, backend=backend, device=device, hardware=hardware, places=places)
+
+
 def _shares(hardware: Hardware, environment: Mapping[str, str]) -> bool:
     """Tell whether several ranks may share one GPU."""
     return environment.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1" and hardware.nccl[:2] >= SHARES_GPUS

@@ -118,9 +118,7 @@ def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
     if found:
         return found
     if only and not isinstance(only, str):
-        raise UsageError(
-            f"only={only!r}: give the name of one clause or test, as in only={next(iter(tests)).test.clause!r}"
-        )
+        raise UsageError(f"only={only!r}: give the name of one clause or test, as in only={tests[0].test.clause!r}")
     known = sorted({name for test in tests for name in (test.test.clause, test.test.function)})
     parts = [name for name in known if name.startswith(f"{only}.")]
     near = parts[:2] or difflib.get_close_matches(only, known, 2)

@@ -18,7 +18,7 @@ from conformance.core.plan import PlannedTest, SubjectRef, plan, promised, witho
 from conformance.core.signatures import parse
 from conformance.core.worlds import is_simulated
 from conformance.ranks.client import Forkserver
-from conformance.ranks.devices import check_names, identity_of_device, missing
+from conformance.ranks.devices import check_names, missing, missing_here
 from conformance.ranks.first_look import Preflight, misfit, preflight
 from conformance.ranks.group import RankGroup
 from conformance.ranks.hardware import Hardware
@@ -211,12 +211,10 @@ class Session:
             return no_such_interface() if group else ""
         self.forkserver.wait()
         hardware = self.forkserver.hardware
+        if not self.cluster:
+            return missing_here(size, group, backend=backend, device=device, hardware=hardware)
         check_names(backend, device, hardware)
-        own = hardware.accelerators.get(device.partition(":")[0], ())
-        if self.cluster:
-            places = self.cluster.places(device)
-        else:
-            places = [identity_of_device(device, rank, own) for rank in range(size)]
+        places = self.cluster.places(device)
         return missing(size, group, backend=backend, device=device, hardware=hardware, places=places)
 
     @cached_property

@@ -7,9 +7,9 @@ from itertools import combinations
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import Probe, Run, SampleCall, clause, expect, is_strided, need, seeds
+from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.variants import repeatable, same_outputs
+from conformance.kit.variations.variants import repeatable
 
 
 @clause("Function.backward.gradient")
@@ -20,7 +20,7 @@ def test_gradients_of_a_repeated_argument_add_up(probe: Probe) -> None:
         both = world.try_call(meant, sample, {second: sample.values[first]})
         apart = world.try_call(both.run) if both else None
         shared = world.try_call(_sharing, both, first, second) if both else None
-        if apart is None or shared is None or not same_outputs(apart, shared, world):
+        if apart is None or shared is None or not _same_outputs(apart, shared, world):
             continue
         cotangents = apart.cotangents(world)
         actual = world.try_call(_gradient, shared, cotangents, [first])
@@ -30,6 +30,13 @@ def test_gradients_of_a_repeated_argument_add_up(probe: Probe) -> None:
             what = f"gradient of one tensor passed for {sample.names[first]} and {sample.name(second)}"
             expect.close(actual, right, f"{what}, compared with the sum for two equal tensors,")
     need(tried, "no sample has two inputs of equal shape and dtype for which one tensor may be passed")
+
+
+def _same_outputs(one: Run, other: Run, world: World) -> bool:
+    """Whether two calls returned as many differentiable outputs with the same shapes, on all ranks."""
+    shapes = [[list(output.shape) for output in run.outputs] for run in (one, other)]
+    fine = bool(one.outputs) and one.places == other.places and shapes[0] == shapes[1]
+    return all(world.exchange(fine))
 
 
 def _alike(sample: SampleCall) -> list[tuple[int, int]]:

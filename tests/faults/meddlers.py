@@ -146,7 +146,10 @@ def folder_first(x):
 
 
 def raw_thread(x):
-    _thread.start_new_thread(lambda: (time.sleep(60), torch.set_default_dtype(torch.float64)), ())
+    begun = _thread.allocate_lock()
+    begun.acquire()
+    _thread.start_new_thread(lambda: (begun.release(), time.sleep(5), torch.set_default_dtype(torch.float64)), ())
+    begun.acquire()  # Python counts a thread once it runs, which a busy machine puts off
 
 
 def connection_does_not_wait(x):

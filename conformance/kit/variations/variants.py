@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from conformance.kit.calls import Run, SampleCall
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
@@ -209,13 +209,6 @@ def confirmed_nearby(sample: SampleCall, world: World, look: Callable[[SampleCal
             return None
         confirmed = True
     return wrong if confirmed else None
-
-
-def same_outputs(one: Run, other: Run, world: World) -> bool:
-    """Whether two calls returned as many differentiable outputs with the same shapes, on all ranks."""
-    shapes = [[list(output.shape) for output in run.outputs] for run in (one, other)]
-    fine = bool(one.outputs) and one.places == other.places and shapes[0] == shapes[1]
-    return all(world.exchange(fine))
 
 
 def worst_error(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:

@@ -1,0 +1,47 @@
+"""Other values of the same kind for a tensor that is not differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import torch
+
+from conformance.kit.tensors import differentiable, is_arrangeable
+
+
+def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield other values of the same kind for a tensor that is not differentiated; sums, order and range stay."""
+    flat = value.reshape(-1)
+    order = torch.arange(flat.numel(), device=value.device)
+    is_uniform = bool((flat == flat[0]).all())
+    if value.dtype == torch.bool:
+        mask = flat.clone()
+        mask[::2] = ~mask[::2]
+        if is_uniform:
+            yield "every second element the other way", mask.reshape(value.shape)
+        elif value.dim() > 1:  # one for each row, as attention has it
+            for way in (False, True):
+                yield f"a row that is {way}", _with_first_row(value, way)
+    elif is_arrangeable(value) and not value.is_complex():
+        step = torch.linspace(-0.4, 0.4, flat.numel(), dtype=torch.float64).to(value)
+        steps = flat[1:] - flat[:-1]
+        if is_uniform:
+            yield "numbers that differ", (flat + step * (flat[0].abs() or 1.0)).reshape(value.shape)
+        elif bool((steps > 0).all()) and torch.allclose(steps, steps[:1]):
+            yield "numbers at other distances", (flat + step.abs() * steps[0]).reshape(value.shape)
+    elif not differentiable(value) and value.dim() == 1 and not value.is_quantized:
+        if is_uniform and 1 < int(flat[0]) in sizes:
+            yield "lengths that differ", torch.cat([flat[:1] - 1, flat[1:]])
+        elif bool((flat.sort().values == order).all()):
+            if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
+                yield "a permutation that is not its own inverse", order.roll(1).to(value.dtype)
+        elif bool((flat[1:] >= flat[:-1]).all()) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
+            longer = flat.clone()
+            longer[int(jumps[0]) + 1] = longer[int(jumps[0])]
+            yield "a segment longer by one", longer
+
+
+def _with_first_row(value: torch.Tensor, number: bool) -> torch.Tensor:
+    changed = value.clone(memory_format=torch.contiguous_format)
+    changed.view(-1, value.shape[-1])[0] = number
+    return changed
