@@ -188,12 +188,14 @@ def test_backward_takes_what_forward_takes(probe: Probe, kind: str) -> None:
 
 
 def _is_tied(sample: SampleCall, world: World) -> bool:
-    """Whether neither one row less nor half of the rows can be gone back through, if there are as many.
+    """Whether an argument is the number of rows, or neither one row less nor half of them can be gone back through.
 
     With one row in each input this is unknown.
 
-    On one rank only: if ranks exchange rows, unequal parts may end their processes.
+    Fewer rows are tried on one rank only: if ranks exchange rows, unequal parts may end their processes.
     """
+    if any(isinstance(value, int) and not isinstance(value, bool) and value == _rows(sample) for value in sample.values):
+        return True  # a caller tells the rows that there are
     if world.size > 1:
         return False
     lengths = [value.shape[0] for value in sample.values if isinstance(value, torch.Tensor) and value.dim()]

@@ -97,3 +97,21 @@ class Parts(Function):
     @staticmethod
     def backward(ctx, *grads):
         return torch.cat(grads, -1), None
+
+
+class ToldItsRows(Function):
+    """Takes the number of its input's rows from its caller, and makes as many."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 3
+
+    @staticmethod
+    def forward(ctx, x, rows):
+        made = x.new_zeros(rows, x.shape[1])
+        made[: len(x)] = 2 * x
+        return made
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad, None

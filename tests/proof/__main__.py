@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--new", action="store_true", help="ask only implementations that the data lack, and add them")
     parser.add_argument("--quick", action="store_true", help="matrix: a class is asked what its kind could break alone")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
-    parser.add_argument("--device", default="cpu", help="resolution: where the kernels run (default cpu)")
-    parser.add_argument("--into", type=Path, help="resolution: the folder of the table, which may then be of a part")
+    parser.add_argument("--device", default="cpu", help="matrix, resolution: where they run (default cpu)")
+    parser.add_argument("--into", type=Path, help="matrix, resolution: the folder of the table, also of a part")
     arguments = parser.parse_args(argv)
     if arguments.quick and arguments.part != "matrix":
         parser.error("--quick goes with matrix")
@@ -77,7 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _peers(Asked(PEERS, only, arguments.new), write)
     problems = []
     if arguments.part in {"all", "matrix"}:
-        problems += _matrix(Asked(MATRIX, only, arguments.new), write, arguments.quick)
+        asked = Asked(MATRIX, only, arguments.new)
+        if arguments.device == "cpu":
+            problems += _matrix(asked, write, arguments.quick)
+        else:
+            problems += _matrix_on(arguments.device, asked, arguments.into or DATA)
     if arguments.part in {"all", "mutants"}:
         problems += _mutants(only, write)
     if arguments.part in {"all", "scripts"}:
@@ -214,6 +218,24 @@ def _matrix(asked: Asked, write: bool, quick: bool) -> list[str]:
         }
         asked.write([_row(row) for row in rows], ranks=list(matrix.RANKS), **cost)
     return problems
+
+
+def _matrix_on(device: str, asked: Asked, into: Path) -> list[str]:
+    """Ask all classes of the CPU on a device, right ones first, and write what was found so far after each."""
+    from tests.proof import on_device  # it imports torch
+
+    wanted = asked.of([*implementations.correct(), *implementations.planted()])
+    wanted = [replace(one, device=device) for one in wanted if one.device == "cpu" and not one.engine]
+    rows: list[Row] = []
+
+    def keep(row: Row) -> None:
+        rows.append(row)
+        (into / f"matrix-{device}.md").write_text(on_device.page(rows, len(wanted), device), encoding="utf-8")
+        _dot(row)
+
+    side_by_side([matrix.task(one, quick=True) for one in wanted], keep)
+    print(f"\n{on_device.page(rows, len(wanted), device)}")
+    return [problem for row in rows for problem in wrong(row, ())]
 
 
 def _told(row: Row) -> str:

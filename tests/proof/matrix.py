@@ -26,6 +26,8 @@ from tests.proof.workers import Hasty
 
 RANKS = (1, 2, 3)
 TIMEOUT = 4.0
+#: The same on a device, which its users share: NCCL takes seconds to start a group there.
+TIMEOUT_ON_DEVICES = 30.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def settings_of(implementation: Implementation, *path: str) -> Settings:
     """Ranks find the project first; an engine bug is planted before anything else happens there."""
     setup = (implementation.reference,) if implementation.engine else ()
     options = RunOptions(device=implementation.device).checked()
-    return Settings(options.backend, options.device, TIMEOUT, (*path, os.getcwd()), setup)
+    timeout = TIMEOUT if options.device == "cpu" else TIMEOUT_ON_DEVICES
+    return Settings(options.backend, options.device, timeout, (*path, os.getcwd()), setup)
 
 
 def held_against(pool: Hasty, implementation: Implementation) -> Row:
@@ -182,6 +185,6 @@ def task(implementation: Implementation, quick: bool = False) -> Callable[[Forks
 def pool_for(implementation: Implementation, forkserver: Forkserver) -> Iterator[Hasty]:
     """The ranks of an implementation, on its device."""
     with contextlib.ExitStack() as stack:
-        if implementation.device != "cpu":  # ranks of the CPU are to have no accelerator
-            forkserver = stack.enter_context(Forkserver(emulated_library(implementation.device)))
+        if library := emulated_library(implementation.device):  # other ranks are to have no emulated device
+            forkserver = stack.enter_context(Forkserver(library))
         yield stack.enter_context(Hasty(forkserver, settings_of(implementation)))

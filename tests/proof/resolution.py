@@ -6,7 +6,6 @@ errors of the whole gradient, from large to small, tell the smallest one that is
 
 from __future__ import annotations
 
-import datetime
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 from conformance.run.emulation import emulated_library
+from tests.proof.on_device import run_on
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 #: Errors of the whole gradient, next to it, from large to small.
@@ -224,9 +224,8 @@ def _gradcheck(kind: Kind, dtype: str, wrong: Wrong, device: str) -> bool:
 
 def page(found: Sequence[Cell], device: str = "cpu") -> str:
     """The table of the site, with the day it was made, the release of PyTorch, and the device."""
-    where = "one thread" if device == "cpu" else torch.cuda.get_device_name() if device == "cuda" else device
     lines = [
-        f"Run on {datetime.date.today()} with PyTorch {torch.__version__}, {where}.",
+        run_on(device),
         "",
         "| kernel | size | dtype | resolution stated | smallest error found | not found | gradcheck |",
         "|---|---|---|---|---|---|---|",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -14,8 +15,8 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from conformance.ranks.preloads import TRANSFORMS
 
-#: What hangs costs time and no work: more jobs at once than there are cores.
-WORKERS = 4
+#: What hangs costs time and no work: more jobs at once than there are cores. A GPU's memory has room for eight.
+WORKERS = min(2 * (os.cpu_count() or 2), 8)
 #: How long a test may take that compiles, and comes after all others (seconds).
 COMPILING = 20.0
 
