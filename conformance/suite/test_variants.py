@@ -194,17 +194,18 @@ def _is_tied(sample: SampleCall, world: World) -> bool:
 
     Fewer rows are tried on one rank only: if ranks exchange rows, unequal parts may end their processes.
     """
-    if any(isinstance(value, int) and not isinstance(value, bool) and value == _rows(sample) for value in sample.values):
+    rows = _rows(sample)
+    if any(type(value) is int and value == rows for value in sample.values):
         return True  # a caller tells the rows that there are
     if world.size > 1:
         return False
     lengths = [value.shape[0] for value in sample.values if isinstance(value, torch.Tensor) and value.dim()]
-    if _rows(sample) == 1 and lengths.count(1) > 1:
+    if rows == 1 and lengths.count(1) > 1:
         return True  # one of them may be a single row for all those of another
     tried = [world.try_call(_with_fewer_rows, sample, world, half) for half in (False, True)]
     found = [fewer for fewer in tried if fewer]
     if not found:  # with fewer it would mean something else
-        return _rows(sample) > 1
+        return rows > 1
     return not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
 
 
