@@ -23,6 +23,18 @@ from conformance.kit.world import World
 OPERATOR, OPERATOR_DISTRIBUTION = "Operator", "autograd-conformance-operator"
 
 
+def expect_known(unknown: Collection[str], known: Collection[str]) -> None:
+    """Refuse keywords that ``check`` does not have.
+
+    Raises:
+        UsageError: there is one; the message says what was probably meant.
+    """
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}=?" if near else f"it takes {', '.join(f'{each}=' for each in known)}"
+        raise UsageError(f"check takes no {name}=; {hint}")
+
+
 def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:
     """Sort world sizes and drop duplicates.
 

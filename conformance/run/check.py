@@ -146,6 +146,7 @@ def check(
     only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
+    **unknown: object,
 ) -> Report:
     """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
@@ -191,6 +192,7 @@ def check(
         only: run only the tests of this clause, named by its id, or the test of this name.
         timeout: deadline of one test on one rank, in seconds, if rank processes are started.
         compile: test under torch.compile too. It takes seconds and resets the compiler; ``only`` can select it too.
+        unknown: a keyword by any other name is refused, with the one that was probably meant.
 
     Returns:
         The report, with a verdict for every clause. If a class has a backward and no sample has a tensor to
@@ -217,6 +219,7 @@ def check(
     given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "types": types, "inputs": samples}
     given["reference"] = reference
     try:
+        arguments.expect_known(unknown, check.__kwdefaults__ or ())
         seconds = arguments.seconds(timeout)
         sizes = None if ranks is None else arguments.world_sizes(ranks)
         found = arguments.subject(function, **given)
