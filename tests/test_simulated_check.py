@@ -89,6 +89,12 @@ def test_a_schedule_that_cannot_be_is_refused(options, said):
         check(right.Copy, sample(), spec="Collective", types="I -> R", ranks=2, **options)
 
 
+def test_a_deadline_that_nobody_could_keep_is_refused():
+    """Ranks are threads of the caller: one that loops by itself cannot be ended."""
+    with pytest.raises(ValueError, match=r"timeout=5 is for rank processes: .* leave out simulated=True"):
+        checked(right.Copy, timeout=5)
+
+
 def test_types_of_another_number_of_results_are_refused():
     with pytest.raises(ValueError, match="2 results"):
         check(right.Copy, sample(), spec="Collective", types="I -> R, R", ranks=2, simulated=True)

@@ -12,7 +12,7 @@ from typing import Any
 from conformance.core.clauses import CONTRACT
 from conformance.core.errors import UsageError
 from conformance.core.homes import NoSuchSpec, find
-from conformance.core.options import checked_timeout
+from conformance.core.options import RunOptions, checked_timeout
 from conformance.core.plan import PlannedTest
 from conformance.core.worlds import MOST_RANKS, SIMULATED, are_world_sizes
 from conformance.kit.loading import check_subject, named
@@ -65,12 +65,17 @@ def backend(simulated: bool, schedule: int | None) -> str:
     return f"{SIMULATED}:{schedule}"
 
 
-def seconds(timeout: float) -> float:
-    """Check the deadline of a test.
+def seconds(timeout: float | None, simulated: bool) -> float:
+    """Return the deadline of a test; that of a run if none is given.
 
     Raises:
-        UsageError: it is not a number of seconds.
+        UsageError: it is not a number of seconds, or the ranks are threads, which nobody can end.
     """
+    if timeout is None:
+        return RunOptions().timeout
+    if simulated:
+        what = "simulated ranks are threads of this one, and cannot be ended; leave out simulated=True, or timeout="
+        raise UsageError(f"timeout={timeout!r} is for rank processes: {what}")
     return checked_timeout(timeout if isinstance(timeout, int | float) else 0.0, f"timeout={timeout!r}")
 
 

@@ -60,7 +60,7 @@ def check(
     types: str | None = None,
     strict: bool = False,
     only: str | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     compile: bool = False,
 ) -> Report: ...
 @overload  # the contract, whose gradient is the derivative
@@ -76,7 +76,7 @@ def check(
     reference: Callable[..., Any] | None = None,
     strict: bool = False,
     only: str | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     compile: bool = False,
 ) -> Report: ...
 @overload  # the contract, whose gradient is what a formula says
@@ -92,7 +92,7 @@ def check(
     formula: Formula,
     strict: bool = False,
     only: str | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     compile: bool = False,
 ) -> Report: ...
 @overload
@@ -109,7 +109,7 @@ def check(
     call: Call | None = None,
     strict: bool = False,
     only: str | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     compile: bool = False,
 ) -> Report: ...
 @overload  # any other spec: it may bring samples of its own
@@ -124,7 +124,7 @@ def check(
     call: Call | None = None,
     strict: bool = False,
     only: str | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     compile: bool = False,
 ) -> Report: ...
 
@@ -144,7 +144,7 @@ def check(
     types: str | None = None,
     strict: bool = False,
     only: str | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     compile: bool = False,
     **unknown: object,
 ) -> Report:
@@ -179,7 +179,7 @@ def check(
         spec: the spec it claims to keep; ``"Function"`` is the contract alone.
         ranks: world sizes for clauses that need several ranks; by default, one rank.
         simulated: run ranks as threads of this process, one at a time: a breakpoint stops all of them, and a hang is
-            proved at once. They share everything that a process has once.
+            proved at once. They share everything that a process has once. A rank that loops by itself never ends.
         schedule: the seed for the order in which they run; fixed by default.
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` if the gradient is deliberately not the derivative; needs ``formula``.
@@ -190,7 +190,7 @@ def check(
         types: the SPMD types of its tensors, such as ``"P -> I"``, for spec ``Collective``.
         strict: raise for broken should and quality clauses too, which otherwise are only in the report.
         only: run only the tests of this clause, named by its id, or the test of this name.
-        timeout: deadline of one test on one rank, in seconds, if rank processes are started.
+        timeout: deadline of one test on one rank, in seconds, if rank processes are started; by default, 30.
         compile: test under torch.compile too. It takes seconds and resets the compiler; ``only`` can select it too.
         unknown: a keyword by any other name is refused, with the one that was probably meant.
 
@@ -220,7 +220,7 @@ def check(
     given["reference"] = reference
     try:
         arguments.expect_known(unknown, check.__kwdefaults__ or ())
-        seconds = arguments.seconds(timeout)
+        seconds = arguments.seconds(timeout, simulated)
         sizes = None if ranks is None else arguments.world_sizes(ranks)
         found = arguments.subject(function, **given)
         backend = arguments.backend(simulated, schedule)
