@@ -122,6 +122,16 @@ def test_with_what_cannot_be_sent(world, capsys):
     pass
 
 
+@pytest.mark.ranks(2)
+def test_exchanges_a_tensor(world):
+    world.exchange(torch.ones(2))
+
+
+@pytest.mark.ranks(2, simulated=True)
+def test_simulated_exchange_of_a_tensor(world):
+    world.exchange({"x": torch.ones(2)})
+
+
 @pytest.mark.ranks(3, simulated=True)
 def test_simulated(world, capsys):
     assert os.getpid() == PARENT
@@ -170,12 +180,15 @@ RESULTS = {
     "test_expected_inside[ranks2]": "XFAIL",
     "test_after_all_of_them[ranks2]": "PASSED",
     "test_with_what_cannot_be_sent[ranks2]": "FAILED",
+    "test_exchanges_a_tensor[ranks2]": "FAILED",
+    "test_simulated_exchange_of_a_tensor[ranks2]": "FAILED",
     "test_simulated[ranks3]": "PASSED",
     "test_simulated_failure[ranks2]": "FAILED",
     "test_simulated_hang[ranks2]": "FAILED",
     "test_without_a_mark": "ERROR",
     "test_without_ranks": "PASSED",
 }
+EXCHANGED = r"TypeError: world\.exchange takes numbers, strings, lists, .* pass a tensor as x\.tolist\(\) \(.* Tensor"
 #: What stands under the headline of each failure.
 SAID = {
     "test_wrong_on_one_rank[ranks2]": [r"rank 1 of 2: AssertionError: assert 1\.0 == \(1 \+ 1\)", "printed on rank 1"],
@@ -184,6 +197,8 @@ SAID = {
     "test_hangs[ranks2]": ["timeout: rank 1 of 2: did not finish within 1 s", "stack of rank 1:", "in test_hangs"],
     "test_disagrees[ranks2]": ["rank 0 called barrier", r"rank 1 called broadcast\(\[3 float32\]\)"],
     "test_with_what_cannot_be_sent[ranks2]": [r"cannot be sent to ranks; .* It is among capsys:"],
+    "test_exchanges_a_tensor[ranks2]": [EXCHANGED],
+    "test_simulated_exchange_of_a_tensor[ranks2]": [EXCHANGED, "on rank 0 of 2"],
     "test_simulated_failure[ranks2]": [r">\s+assert world\.rank < 1", "on rank 1 of 2"],
     "test_simulated_hang[ranks2]": [
         r"rank 0 has returned; rank 1 waits in barrier\(.*\), test_mine\.py:\d+, in test_sim"

@@ -42,6 +42,21 @@ class Exchange(Protocol):
         """Wait for all ranks."""
 
 
+@contextmanager
+def as_plain_data() -> Iterator[None]:
+    """Say what can be exchanged, if what is written as JSON in the block is something else.
+
+    Raises:
+        TypeError: it is.
+    """
+    __tracebackhide__ = True
+    try:
+        yield
+    except TypeError as error:
+        takes = "numbers, strings, lists, and dictionaries whose keys are strings; pass a tensor as x.tolist()"
+        raise TypeError(f"world.exchange takes {takes} ({error})") from None
+
+
 def alone(value: Any, raised: bool = False) -> list[Any]:
     """Exchange for a world of one rank: returns its own value."""
     return [value]

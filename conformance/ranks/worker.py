@@ -27,7 +27,7 @@ from conformance.kit.process import isolation
 from conformance.kit.process.copies import in_a_copy
 from conformance.kit.process.growth import Growth
 from conformance.kit.subject import Subject
-from conformance.kit.world import JUDGED, SPOILED, LeftAlone, World, alone
+from conformance.kit.world import JUDGED, SPOILED, LeftAlone, World, alone, as_plain_data
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -149,8 +149,10 @@ class Rank:
 
         Raises:
             LeftAlone: this rank has raised, and the others wait for it elsewhere.
+            TypeError: the value is no plain data.
         """
-        self.channel.send({"event": "exchange", "value": value, "raised": raised})
+        with as_plain_data():
+            self.channel.send({"event": "exchange", "value": value, "raised": raised})
         answer = self.channel.receive()
         if answer is None:
             os._exit(0)

@@ -17,7 +17,7 @@ from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome,
 from conformance.core.prose import clipped
 from conformance.core.worlds import SIMULATED
 from conformance.kit.attempt import Attempt
-from conformance.kit.world import JUDGED, LeftAlone, World
+from conformance.kit.world import JUDGED, LeftAlone, World, as_plain_data
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
 from conformance.ranks.simulated import kernels, shared, state
@@ -230,10 +230,11 @@ class Simulation:
         Raises:
             LeftAlone: this rank has raised, and the others wait for it elsewhere.
         """
-        rank = self.scheduler.current
-        round_ = self.round
+        __tracebackhide__ = True  # pytest shows the line of the test that exchanges
+        rank, round_ = self.scheduler.current, self.round
         # As JSON, so that what arrives is what a real rank gets; read once, and copied for each rank in a quicker way.
-        round_.values[rank] = marshal.dumps(json.loads(json.dumps(value)))
+        with as_plain_data():
+            round_.values[rank] = marshal.dumps(json.loads(json.dumps(value)))
         if raised:
             round_.raised.add(rank)
         if len(round_.values) == self.size:
