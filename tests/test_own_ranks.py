@@ -13,6 +13,7 @@ import pytest
 from tests import warm
 
 TESTS = """
+import bdb
 import os
 import time
 
@@ -123,6 +124,16 @@ def test_with_what_cannot_be_sent(world, capsys):
 
 
 @pytest.mark.ranks(2)
+def test_breakpoint(world):
+    breakpoint()
+
+
+@pytest.mark.ranks(2)
+def test_set_trace(world):
+    raise bdb.BdbQuit  # as pdb.set_trace() does where nobody can type
+
+
+@pytest.mark.ranks(2)
 def test_exchanges_a_tensor(world):
     world.exchange(torch.ones(2))
 
@@ -180,6 +191,8 @@ RESULTS = {
     "test_expected_inside[ranks2]": "XFAIL",
     "test_after_all_of_them[ranks2]": "PASSED",
     "test_with_what_cannot_be_sent[ranks2]": "FAILED",
+    "test_breakpoint[ranks2]": "FAILED",
+    "test_set_trace[ranks2]": "FAILED",
     "test_exchanges_a_tensor[ranks2]": "FAILED",
     "test_simulated_exchange_of_a_tensor[ranks2]": "FAILED",
     "test_simulated[ranks3]": "PASSED",
@@ -189,6 +202,7 @@ RESULTS = {
     "test_without_ranks": "PASSED",
 }
 EXCHANGED = r"TypeError: world\.exchange takes numbers, strings, lists, .* pass a tensor as x\.tolist\(\) \(.* Tensor"
+NO_DEBUGGER = r"BdbQuit: a debugger needs .* ranks\(\.\.\., simulated=True\), or pass --pdb"
 #: What stands under the headline of each failure.
 SAID = {
     "test_wrong_on_one_rank[ranks2]": [r"rank 1 of 2: AssertionError: assert 1\.0 == \(1 \+ 1\)", "printed on rank 1"],
@@ -197,6 +211,8 @@ SAID = {
     "test_hangs[ranks2]": ["timeout: rank 1 of 2: did not finish within 1 s", "stack of rank 1:", "in test_hangs"],
     "test_disagrees[ranks2]": ["rank 0 called barrier", r"rank 1 called broadcast\(\[3 float32\]\)"],
     "test_with_what_cannot_be_sent[ranks2]": [r"cannot be sent to ranks; .* It is among capsys:"],
+    "test_breakpoint[ranks2]": [NO_DEBUGGER],
+    "test_set_trace[ranks2]": [NO_DEBUGGER],
     "test_exchanges_a_tensor[ranks2]": [EXCHANGED],
     "test_simulated_exchange_of_a_tensor[ranks2]": [EXCHANGED, "on rank 0 of 2"],
     "test_simulated_failure[ranks2]": [r">\s+assert world\.rank < 1", "on rank 1 of 2"],

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import base64
+import bdb
 import contextlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 import cloudpickle
 
@@ -19,6 +22,8 @@ from conformance.kit.world import World
 
 #: How the reason of a ``pytest.xfail`` on a rank begins.
 XFAIL = "xfail: "
+#: What to do about a breakpoint on a rank that is a process: nobody can type there.
+NO_DEBUGGER = "a debugger needs simulated ranks: mark the test with ranks(..., simulated=True), or pass --pdb"
 
 
 def run(world: World, path: Sequence[str], target: str, values: str) -> None:
@@ -39,6 +44,8 @@ def run(world: World, path: Sequence[str], target: str, values: str) -> None:
     outcomes: Any = importlib.import_module("_pytest.outcomes")
     given = cloudpickle.loads(base64.b64decode(values))
     with contextlib.ExitStack() as stack:
+        if not os.environ.get("PYTHONBREAKPOINT"):  # what it names may reach a rank, such as a debugger at a port
+            stack.enter_context(patch.object(sys, "breakpointhook", _no_debugger))
         if given.pop("monkeypatch", None):
             from _pytest.monkeypatch import MonkeyPatch
 
@@ -49,6 +56,14 @@ def run(world: World, path: Sequence[str], target: str, values: str) -> None:
             raise Skipped(str(skipped)) from None
         except outcomes.XFailed as failed:
             raise Skipped(f"{XFAIL}{failed}") from None
+        except bdb.BdbQuit as ended:
+            ended.args = (NO_DEBUGGER,)
+            raise
+
+
+def _no_debugger(*_: object, **__: object) -> NoReturn:
+    """Stand for ``breakpoint`` on a rank."""
+    raise bdb.BdbQuit(NO_DEBUGGER)
 
 
 def _imported(name: str) -> Any:
