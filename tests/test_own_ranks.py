@@ -211,11 +211,11 @@ SAID = {
     "test_hangs[ranks2]": ["timeout: rank 1 of 2: did not finish within 1 s", "stack of rank 1:", "in test_hangs"],
     "test_disagrees[ranks2]": ["rank 0 called barrier", r"rank 1 called broadcast\(\[3 float32\]\)"],
     "test_with_what_cannot_be_sent[ranks2]": [r"cannot be sent to ranks; .* It is among capsys:"],
-    "test_breakpoint[ranks2]": [NO_DEBUGGER],
+    "test_breakpoint[ranks2]": ["error on all 2 ranks; rank 0 of 2: " + NO_DEBUGGER],
     "test_set_trace[ranks2]": [NO_DEBUGGER],
     "test_exchanges_a_tensor[ranks2]": [EXCHANGED],
-    "test_simulated_exchange_of_a_tensor[ranks2]": [EXCHANGED, "on rank 0 of 2"],
-    "test_simulated_failure[ranks2]": [r">\s+assert world\.rank < 1", "on rank 1 of 2"],
+    "test_simulated_exchange_of_a_tensor[ranks2]": [EXCHANGED, "on all 2 ranks; this is rank 0"],
+    "test_simulated_failure[ranks2]": [r">\s+assert world\.rank < 1", "on rank 1 of 2\n"],
     "test_simulated_hang[ranks2]": [
         r"rank 0 has returned; rank 1 waits in barrier\(.*\), test_mine\.py:\d+, in test_sim"
     ],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import pytest
 
+from conformance.core.accidents import accident_of
 from conformance.core.catalog import SuiteTest
 from conformance.core.errors import BROKE, RunnerError, UsageError
 from conformance.core.outcomes import TestOutcome
@@ -128,10 +130,23 @@ def _run_simulated(function: Any, size: int, values: dict[str, Any]) -> None:
         proof, stuck = simulation.scheduler.proof, simulation.scheduler.stuck
     for rank, error in sorted(raised.items()):
         if rank not in stuck:
-            error.add_note(f"on rank {rank} of {size}")
+            alike = 1 < size == len({*raised} - stuck) and len({*map(_ending_of, raised.values())}) == 1
+            error.add_note(f"on all {size} ranks; this is rank {rank}" if alike else f"on rank {rank} of {size}")
             raise error
     if any(outcome.outcome != "pass" for outcome in outcomes):
         pytest.fail(proof, pytrace=False)
+
+
+def _ending_of(error: BaseException) -> tuple[object, ...]:
+    """Return the type of an exception and the lines that it passed: equal ones have the same cause."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return type(error), *((frame.filename, frame.lineno) for frame in frames)
+
+
+def _on_all(outcome: TestOutcome) -> str:
+    """Say that all ranks failed alike, if they did."""
+    ends = {(rank.bystander, accident_of(rank, rank.message.partition("\n")[0])) for rank in outcome.ranks}
+    return f" on all {len(outcome.ranks)} ranks; " if len(ends) == 1 < len(outcome.ranks) else ": "
 
 
 def _tell(item: pytest.Function, outcome: TestOutcome) -> None:
@@ -148,7 +163,7 @@ def _tell(item: pytest.Function, outcome: TestOutcome) -> None:
         stacks = [
             f"\nstack of rank {rank.rank}:\n{rank.stack}" for rank in outcome.ranks if rank.stack and not rank.bystander
         ]
-        pytest.fail(f"{outcome.outcome}: {outcome.message}{likely}{''.join(stacks)}", pytrace=False)
+        pytest.fail(f"{outcome.outcome}{_on_all(outcome)}{outcome.message}{likely}{''.join(stacks)}", pytrace=False)
 
 
 def _planned(item: pytest.Function, size: int, values: dict[str, Any]) -> PlannedTest:
