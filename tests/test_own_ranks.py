@@ -269,6 +269,76 @@ def test_the_debugger_opens_where_a_rank_failed(tmp_path):
     assert "('here', 1, 1.0)" in done.stdout, done.stdout + done.stderr
 
 
+WARNINGS = """
+import warnings
+
+import pytest
+import torch.distributed as dist
+
+
+class Mine(UserWarning):
+    pass
+
+
+def warn(world):
+    for _ in range(2):
+        warnings.warn("on both", Mine)
+    if world.rank:
+        warnings.warn("on one", DeprecationWarning)
+        warnings.warn("to be ignored")
+
+
+@pytest.mark.filterwarnings("ignore:to be ignored")
+@pytest.mark.ranks(2)
+def test_real(world):
+    warn(world)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:test_mine")
+@pytest.mark.ranks(2, simulated=True)
+def test_simulated(world):
+    warn(world)
+
+
+@pytest.mark.ranks(2)
+def test_fails(world):
+    warnings.warn("before it fails")
+    assert world.rank > 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.ranks(2)
+def test_refuses(world):
+    warnings.warn("is an error")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.ranks(2, simulated=True)
+def test_expects(world):
+    with pytest.warns(UserWarning, match=f"of rank {world.rank}"):
+        dist.barrier()
+        warnings.warn(f"of rank {world.rank}")
+        dist.barrier()
+"""
+
+
+def test_what_ranks_warn_of_is_in_the_summary_once_with_the_ranks(tmp_path):
+    said = run_pytest(tmp_path, text=WARNINGS).stdout
+    summary = re.search(r"= warnings summary =+\n(.*?)-- Docs", said, re.DOTALL)[1]
+    told = {
+        re.search(r"test_mine.py:\d+: (.*)", block)[1]: re.findall(r"^test_mine.py::(\w+)", block, re.MULTILINE)
+        for block in summary.strip().split("\n\n")
+    }
+    assert told == {
+        "Mine: on both (on ranks 0, 1 of 2)": ["test_real"],
+        "DeprecationWarning: on one (on rank 1 of 2)": ["test_real", "test_simulated"],
+        "UserWarning: before it fails (on ranks 0, 1 of 2)": ["test_fails"],
+    }, said
+    assert "a filter makes an error of this warning: UserWarning: is an error (on ranks 0, 1 of 2)" in said
+    assert "2 failed, 3 passed" in said
+    assert "Traceback" not in said
+
+
 #: What is said of a mark, or of a test with it, that cannot be.
 MISUSED = [
     ("ranks()", "def test_it(world)", "takes world sizes, as in ranks(2, 4), not ()"),

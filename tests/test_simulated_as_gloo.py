@@ -145,6 +145,7 @@ def outcome(look, case):
     ("look", "cases"),
     [(seen_by_autograd, graph_cases), (what_arrives, layout_cases), (what_arrives_of, kind_cases)],
 )
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns of old names, sparse tensors and kernels without autograd
 @pytest.mark.ranks(2)
 def test_a_simulated_collective_does_as_gloo_does(world, look, cases):
     with_gloo = [outcome(look, case) for case in cases()]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tempfile
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -16,9 +20,11 @@ from conformance.core.errors import BROKE, RunnerError, UsageError
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.core.worlds import are_world_sizes
+from conformance.ranks import own_warnings
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import missing_here
 from conformance.ranks.giving_up import GiveUpRule
+from conformance.ranks.own_warnings import Warned
 from conformance.ranks.pickled import as_text
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
@@ -79,15 +85,37 @@ def run_on_ranks(item: pytest.Function, size: int) -> None:
     if options.pop("simulated", False) or item.config.getoption("usepdb", False):
         _run_simulated(item.obj, size, values)
         return
-    planned, settings = _planned(item, size, values), Settings(**options)
+    with tempfile.TemporaryDirectory() as folder:
+        planned, settings = _planned(item, size, values, folder), Settings(**options)
+        try:
+            pool = _pool(item.config, settings)
+            _need_devices(item.config.stash[FORKSERVER], settings, size)
+            pool.give_up = GiveUpRule()  # one test says nothing about the next
+            outcome = pool.run(planned)
+        except RunnerError as error:
+            pytest.exit(str(error), returncode=BROKE)
+        warned = own_warnings.read(Path(folder), size)
+    with _warning_again(warned):
+        _tell(item, outcome)
+
+
+@contextmanager
+def _warning_again(warned: dict[int, list[Warned]]) -> Iterator[None]:
+    """Warn at the end of what ranks noted; a filter that makes errors of warnings hides no failure of the block."""
     try:
-        pool = _pool(item.config, settings)
-        _need_devices(item.config.stash[FORKSERVER], settings, size)
-        pool.give_up = GiveUpRule()  # one test says nothing about the next
-        outcome = pool.run(planned)
-    except RunnerError as error:
-        pytest.exit(str(error), returncode=BROKE)
-    _tell(item, outcome)
+        yield
+    except BaseException:
+        with suppress(Warning):
+            own_warnings.warn_again(warned)
+        raise
+    error: Warning | None = None
+    try:
+        own_warnings.warn_again(warned)
+    except Warning as raised:
+        error = raised
+    if error is not None:
+        said = "a filter makes an error of this warning"
+        pytest.fail(f"{said}: {type(error).__name__}: {error}\n{''.join(error.__notes__)}", pytrace=False)
 
 
 def _need_devices(forkserver: Forkserver, settings: Settings, size: int) -> None:
@@ -117,10 +145,12 @@ def _run_simulated(function: Any, size: int, values: dict[str, Any]) -> None:
     from conformance.ranks.simulated.simulation import Simulation
 
     raised: dict[int, BaseException] = {}
+    warned: dict[int, list[Warned]] = {rank: [] for rank in range(size)}
 
     def body(world: Any) -> None:
         try:
-            function(world=world, **values)
+            with own_warnings.noted(warned[world.rank].append):
+                function(world=world, **values)
         except BaseException as error:
             raised[world.rank] = error
             raise
@@ -128,13 +158,14 @@ def _run_simulated(function: Any, size: int, values: dict[str, Any]) -> None:
     with Simulation(size) as simulation:
         outcomes = simulation.run(body)
         proof, stuck = simulation.scheduler.proof, simulation.scheduler.stuck
-    for rank, error in sorted(raised.items()):
-        if rank not in stuck:
-            alike = 1 < size == len({*raised} - stuck) and len({*map(_ending_of, raised.values())}) == 1
-            error.add_note(f"on all {size} ranks; this is rank {rank}" if alike else f"on rank {rank} of {size}")
-            raise error
-    if any(outcome.outcome != "pass" for outcome in outcomes):
-        pytest.fail(proof, pytrace=False)
+    with _warning_again(warned):
+        for rank, error in sorted(raised.items()):
+            if rank not in stuck:
+                alike = 1 < size == len({*raised} - stuck) and len({*map(_ending_of, raised.values())}) == 1
+                error.add_note(f"on all {size} ranks; this is rank {rank}" if alike else f"on rank {rank} of {size}")
+                raise error
+        if any(outcome.outcome != "pass" for outcome in outcomes):
+            pytest.fail(proof, pytrace=False)
 
 
 def _ending_of(error: BaseException) -> tuple[object, ...]:
@@ -166,7 +197,7 @@ def _tell(item: pytest.Function, outcome: TestOutcome) -> None:
         pytest.fail(f"{outcome.outcome}{_on_all(outcome)}{outcome.message}{likely}{''.join(stacks)}", pytrace=False)
 
 
-def _planned(item: pytest.Function, size: int, values: dict[str, Any]) -> PlannedTest:
+def _planned(item: pytest.Function, size: int, values: dict[str, Any], folder: str) -> PlannedTest:
     if "monkeypatch" in values:
         values["monkeypatch"] = True  # each rank has its own
     pickled, problem = "", ""
@@ -185,7 +216,7 @@ def _planned(item: pytest.Function, size: int, values: dict[str, Any]) -> Planne
         ranks=(size,),
         group=True,
         cases=(),
-        arguments=("world", "path", "target", "values"),
+        arguments=("world", "path", "target", "values", "warned"),
         doc="",
         transforms=False,
         compiles=False,
@@ -193,9 +224,8 @@ def _planned(item: pytest.Function, size: int, values: dict[str, Any]) -> Planne
         file=item.path,
         line=item.reportinfo()[1] or 0,
     )
-    return PlannedTest(
-        test, None, size, True, (("path", tuple(filter(None, sys.path))), ("target", target), ("values", pickled))
-    )
+    case = (("path", tuple(filter(None, sys.path))), ("target", target), ("values", pickled), ("warned", folder))
+    return PlannedTest(test, None, size, True, case)
 
 
 def _pool(config: pytest.Config, settings: Settings) -> Pool:

@@ -19,6 +19,7 @@ import cloudpickle
 
 from conformance.kit.deviations import Skipped
 from conformance.kit.world import World
+from conformance.ranks.own_warnings import into, noted
 
 #: How the reason of a ``pytest.xfail`` on a rank begins.
 XFAIL = "xfail: "
@@ -26,7 +27,7 @@ XFAIL = "xfail: "
 NO_DEBUGGER = "a debugger needs simulated ranks: mark the test with ranks(..., simulated=True), or pass --pdb"
 
 
-def run(world: World, path: Sequence[str], target: str, values: str) -> None:
+def run(world: World, path: Sequence[str], target: str, values: str, warned: str) -> None:
     """Call a test with its values, and the rank's world.
 
     Args:
@@ -34,6 +35,7 @@ def run(world: World, path: Sequence[str], target: str, values: str) -> None:
         path: where pytest's process looks for modules.
         target: ``module:function``, or ``module:Class.method``.
         values: its other arguments, pickled.
+        warned: a folder in which each rank notes its warnings.
     """
     module, _, name = target.partition(":")
     sys.path[:0] = [entry for entry in path if entry not in sys.path]
@@ -44,6 +46,7 @@ def run(world: World, path: Sequence[str], target: str, values: str) -> None:
     outcomes: Any = importlib.import_module("_pytest.outcomes")
     given = cloudpickle.loads(base64.b64decode(values))
     with contextlib.ExitStack() as stack:
+        stack.enter_context(noted(into(Path(warned) / str(world.rank))))
         if not os.environ.get("PYTHONBREAKPOINT"):  # what it names may reach a rank, such as a debugger at a port
             stack.enter_context(patch.object(sys, "breakpointhook", _no_debugger))
         if given.pop("monkeypatch", None):

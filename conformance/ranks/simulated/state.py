@@ -36,7 +36,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     distributed_c10d.__name__: ("_world", "_backend", "_default_pg_init_method", NAMING, *GROUPS, *NUMBERS),
     forward_ad.__name__: ("_current_level",),
     "torch._functorch.eager_transforms": ("JVP_NESTING",),
-    warnings.__name__: ("filters", "showwarning"),
+    warnings.__name__: ("filters", "showwarning", "_showwarnmsg_impl"),
     "sys": ("excepthook",),
     "spmd_types._checker": ("_orig_autograd_apply",),
     "spmd_types._backward_hooks": ("_orig_setup_input_hook", "_orig_setup_output_hook"),
