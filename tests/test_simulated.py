@@ -502,6 +502,21 @@ def test_that_nobody_can_go_on_is_proved(three, body, outcomes, bystanders, word
     assert results(three, of_all_reduce) == [summed(3)] * 3  # the world is as good as before
 
 
+FLAT = [
+    ("reduce_scatter_tensor", lambda: dist.group.WORLD._reduce_scatter_base(torch.zeros(2), torch.zeros(6))),
+    ("reduce_scatter_tensor", lambda: functional.reduce_scatter_tensor(torch.zeros(6), "sum", 0, dist.group.WORLD)),
+    ("all_gather_into_tensor", lambda: dist.group.WORLD._allgather_base(torch.zeros(6), torch.zeros(2))),
+    ("all_to_all_single", lambda: dist.all_to_all_single(torch.zeros(6), torch.zeros(6), async_op=True)),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), FLAT)
+def test_a_collective_of_one_tensor_has_one_name_wherever_it_is_named(three, name, call):
+    waits, *_ = three.run(lambda world: world.rank == 0 and call().wait())
+    assert f"rank 0 waits in {name}(" in waits.message
+    assert [line.partition("(")[0] for line in waits.collectives] == [name]
+
+
 def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
     def body(world):
         if world.rank == 2:

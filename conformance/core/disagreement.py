@@ -17,6 +17,13 @@ METHODS = (
     "reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced", "scatter", "send",
     "all_gather_single", "all_to_all_single", "reduce_scatter_single",
 )  # fmt: skip
+#: How messages name collectives of one tensor, whatever release or layer calls them: as torch.distributed does.
+PUBLIC = {
+    "_allgather_base": "all_gather_into_tensor", "all_gather_single": "all_gather_into_tensor",
+    "allgather_into_tensor_coalesced": "all_gather_into_tensor", "alltoall_base": "all_to_all_single",
+    "_reduce_scatter_base": "reduce_scatter_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor",
+}  # fmt: skip
 #: Calls that one rank issues and another answers.
 POINT_TO_POINT = ("send", "recv", "recv_anysource")
 #: The beginnings of collectives in which each rank may send parts of different sizes.
@@ -81,6 +88,16 @@ def _is_answered(members: Sequence[RankOutcome], group: str) -> bool:
 
 def _group(call: str) -> str:
     return call.partition(AMONG)[2]
+
+
+def public_name(method: str) -> str:
+    """Return the name of a collective for a message, from that of a method or an operator.
+
+    >>> public_name("_reduce_scatter_base_"), public_name("allreduce")
+    ('reduce_scatter_tensor', 'allreduce')
+    """
+    name = method.removesuffix("_")
+    return PUBLIC.get(name, name)
 
 
 def name_of(call: str) -> str:

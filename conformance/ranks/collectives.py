@@ -12,7 +12,7 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
-from conformance.core.disagreement import METHODS
+from conformance.core.disagreement import METHODS, public_name
 from conformance.core.outcomes import AMONG
 
 FUNCTIONAL = (
@@ -36,7 +36,7 @@ def recorded(log: Notes) -> Iterator[None]:
         for owner, names, skip in ((dist.ProcessGroup, METHODS, 1), (functional, FUNCTIONAL, 0)):
             for name in names:
                 if hasattr(owner, name):
-                    noting = _noted(getattr(owner, name), name.strip("_"), log, skip)
+                    noting = _noted(getattr(owner, name), public_name(name), log, skip)
                     undo.enter_context(patch.object(owner, name, noting))
         yield
 

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from conformance.core.disagreement import public_name
 from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome, judgements_from
 from conformance.core.prose import clipped
 from conformance.core.worlds import SIMULATED
@@ -101,8 +102,7 @@ class Simulation:
         self.logs: list[list[str]] = [[] for _ in range(size)]
         self.texts: dict[int, str] = {}
         self.at_odds: set[int] = set()  # the ranks whose calls do not match
-        self.round = Round()
-        self.at_once = self.is_group_shared = False
+        self.round, self.at_once, self.is_group_shared = Round(), False, False
         self.scheduler = Scheduler(size, seed, self._arrive_all, self._leave_alone)
         self.worlds = [World(rank, size, SIMULATED, exchange=self.exchange, sleep=self.sleep) for rank in range(size)]
         self._open = contextlib.ExitStack()
@@ -177,7 +177,7 @@ class Simulation:
         """Begin an operator for the rank whose turn it is."""
         rank, size, operation = group.rank(), group.size(), operation_of(arguments)
         expect_usable(operator, arguments, operation, rank, size)
-        text = f"{operator.strip('_')}({', '.join(described(arguments.values()))}){_how(arguments, operation)}"
+        text = f"{public_name(operator)}({', '.join(described(arguments.values()))}){_how(arguments, operation)}"
         self.scheduler.wait(text, lambda: True)  # another rank may be first, if the order is random
         name = state.name_among_ranks(group)
         own = self.names[self.scheduler.current]
