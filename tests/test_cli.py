@@ -171,6 +171,8 @@ BAD = {
     "no inputs by name": (("run", "layers:Twice", "--inputs", ""), "--inputs needs MODULE:CALLABLE; it was given an"),
     "expectations": ((*TWICE, "--expect", "none.toml"), "none.toml"),
     "expectations there": ((*TWICE, "--write-expect", "layers.py"), "there is such a file"),
+    "no place for expectations": ((*TWICE, "--write-expect", "/proc/new.toml"), "cannot write /proc/new.toml: "),
+    "a long name for expectations": ((*TWICE, "--write-expect", "a" * 300), "File name too long"),
     "no folder for expectations": ((*TWICE, "--write-expect", "no/such.toml"), "there is no folder 'no'"),
     "workers": ((*TWICE, "-n", "some"), "-n 'some': give a number of processes, or auto"),
     "workers by the hundred": ((*TWICE, "-n", "999"), "-n '999': give at most 8 processes for each of the"),

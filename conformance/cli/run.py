@@ -214,14 +214,23 @@ def _prepare(
     folder = prepare(options.report) if options.report else None
     if options.reproduce:
         prepare(options.reproduce)
-    if options.write_expect and Path(options.write_expect).exists():
-        raise UsageError(f"--write-expect {options.write_expect!r}: there is such a file; give another name")
-    if options.write_expect and not Path(options.write_expect).parent.is_dir():
-        folder_of_it = str(Path(options.write_expect).parent)
-        raise UsageError(f"--write-expect {options.write_expect!r}: there is no folder {folder_of_it!r}")
+    if options.write_expect:
+        _prepare_expect(options.write_expect)
     if journal is None and folder is not None:
         journal = Journal.begin(folder, options, key, launcher() if session.cluster else "")
     return expected, journal
+
+
+def _prepare_expect(given: str) -> None:
+    """Check that a first list of deviations can be written, and replaces none."""
+    from conformance.report.files import prepare_file
+
+    folder, name = os.path.split(given)
+    if os.path.exists(given):
+        raise UsageError(f"--write-expect {given!r}: there is such a file; give another name")
+    if not name or not os.path.isdir(folder or "."):
+        raise UsageError(f"--write-expect {given!r}: there is no folder {folder!r}")
+    prepare_file(Path(given))
 
 
 @contextlib.contextmanager

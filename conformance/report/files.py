@@ -51,6 +51,19 @@ def prepare(folder: Path | str) -> Path:
     return folder
 
 
+def prepare_file(path: Path) -> None:
+    """Make sure, before hours of work, that :func:`write` can write a file.
+
+    Raises:
+        UsageError: it cannot; the message says why.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as probe:
+            probe.write(b"0" * 4096)
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"cannot write {path}: {why(problem)}") from None
+
+
 def write_all(report: Report, folder: Path | str) -> tuple[Path, ...]:
     """Write report.json, report.html, junit.xml and badge.svg; report.json comes first.
 
