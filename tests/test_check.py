@@ -229,6 +229,10 @@ BAD = {
     "no worlds": (lambda: check(Square, (1.0,), ranks=()), r"ranks=\(\): give"),
     "ranks as text": (lambda: check(Square, (1.0,), ranks="2"), "ranks='2': give"),
     "ranks not given": (lambda: check(Square, spec="AllGather"), r"AllGather needs several ranks: pass ranks=\(2, 3\)"),
+    "samples for a spec that has its own": (
+        lambda: check(Square, (1.0,), spec="GradFactor"),
+        "spec GradFactor has samples of its own; leave out yours, or give them to spec Function",
+    ),
     "no time": (lambda: check(Square, (1.0,), timeout=0), "timeout=0: give"),
     "an unknown clause": (
         lambda: check(Square, (1.0,), only="Function.backward.counts"),

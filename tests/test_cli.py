@@ -160,6 +160,7 @@ BAD = {
     "inputs of text": (("run", "layers:Twice", "--inputs", "layers:text"), "are a str, not tuples of arguments"),
     "one tensor": (("run", "layers:Twice", "--inputs", "layers:tensor"), "are a Tensor, not tuples of arguments"),
     "inputs that are none": (("run", "layers:Twice", "--inputs", "layers:nothing"), "yield nothing"),
+    "inputs for a spec that has its own": ((*TWICE, "--spec", "GradFactor"), "spec GradFactor has samples of its own"),
     "inputs that never end": (
         ("run", "layers:Twice", "--inputs", "layers:endless"),
         "yield more than 1000 tuples of arguments; one of each kind is enough",

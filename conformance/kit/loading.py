@@ -127,6 +127,9 @@ def check_subject(subject: Subject) -> Subject:
             raise UsageError(f"{reference!r}: types are for spec Collective, not for spec {subject.spec}")
     if subject.ranks is not None and not are_world_sizes(subject.ranks):
         raise UsageError(f"{reference!r}: ranks= are world sizes from 1 to {MOST_RANKS}, such as ranks=(2, 3)")
+    if own.inputs is not None and subject.inputs is not None:
+        hint = "leave out yours, or give them to spec Function"
+        raise UsageError(f"{reference!r}: spec {subject.spec} has samples of its own; {hint}")
     if own.inputs is None and subject.inputs is None:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {_beside(subject) or ways}")
