@@ -318,12 +318,20 @@ def test_what_was_not_selected_is_one_line():
     )
     told = on_terminal(report)
     assert "Not selected: 1 clause of PyTorch itself and 3 of the subject." in told
-    assert "Of the selected tests 1 passed, and 0 did not apply: nothing broken." in told
+    assert "Of the selected tests 1 passed, and 0 did not apply: nothing broken.\n" in told
+    assert "incomplete, for a verdict needs all tests: run the same without -k.\n" in told
     assert "must 1/1" in told
     assert "engine clauses" not in told
     assert "0/" not in told
     assert "skipped" not in told
     assert "3 not selected" in page(report)
+
+
+@pytest.mark.parametrize("ended", ["fail", "skip", "not-applicable"])
+def test_a_selection_that_does_not_pass_is_not_said_to(ended):
+    tests = [outcome(SUM, ended), plan("Function.backward.count")]
+    report = judge([tests[0]], [plan(SUM), tests[1]], [SUBJECT], CLAUSES, ENVIRONMENT, selected={tests[0].nodeid})
+    assert "without -k" not in on_terminal(report)
 
 
 def test_a_subject_that_no_selected_test_is_of_is_counted_and_not_named():

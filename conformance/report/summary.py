@@ -8,7 +8,7 @@ from rich.text import Text
 
 from conformance.core.output import shown
 from conformance.core.prose import counted
-from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult, overall
+from conformance.report.model import LEVELS, NOT_SELECTED, ClauseResult, Report, SubjectResult, overall
 from conformance.report.sheet import Sheet
 from conformance.report.text import one_line
 
@@ -70,13 +70,17 @@ def _not_selected(sheet: Sheet, report: Report) -> None:
 
 def _selected(sheet: Sheet, report: Report) -> None:
     """Say that no selected test fails, if so: a clause has no verdict if ``-k`` left out other tests of it."""
-    every = [test.outcome for part in report.parts for clause in part.clauses for test in clause.tests]
-    ran = [outcome for outcome in every if outcome != "skip"]
-    if ran and set(ran) <= {"pass", "not-applicable"}:
-        passed = ran.count("pass")
-        sheet.say(
-            f"Of the selected tests {passed} passed, and {len(ran) - passed} did not apply: nothing broken.", "dim"
-        )
+    every = [test for part in report.parts for clause in part.clauses for test in clause.tests]
+    ran = [test.outcome for test in every if test.outcome != "skip"]
+    if not ran or not set(ran) <= {"pass", "not-applicable"}:
+        return
+    passed = ran.count("pass")
+    skipped = any(test.outcome == "skip" and test.reason != NOT_SELECTED for test in every)
+    all_good = passed and not skipped
+    text = f"Of the selected tests {passed} passed, and {len(ran) - passed} did not apply: nothing broken."
+    sheet.say(text, "green" if all_good else "dim")
+    if all_good and any(subject.verdict == "incomplete" for subject in report.subjects):
+        sheet.say("It is incomplete, for a verdict needs all tests: run the same without -k.", "dim")
 
 
 def _subject_line(sheet: Sheet, subject: SubjectResult, spec: str) -> None:
