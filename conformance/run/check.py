@@ -146,7 +146,7 @@ def check(
     only: str | None = None,
     timeout: float | None = None,
     compile: bool = False,
-    **unknown: object,
+    **_unknown: object,
 ) -> Report:
     """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
@@ -192,7 +192,6 @@ def check(
         only: run only the tests of this clause, named by its id, or the test of this name.
         timeout: deadline of one test on one rank, in seconds, if rank processes are started; by default, 30.
         compile: test under torch.compile too. It takes seconds and resets the compiler; ``only`` can select it too.
-        unknown: a keyword by any other name is refused, with the one that was probably meant.
 
     Returns:
         The report, with a verdict for every clause. If a class has a backward and no sample has a tensor to
@@ -219,7 +218,7 @@ def check(
     given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "types": types, "inputs": samples}
     given["reference"] = reference
     try:
-        arguments.expect_known(unknown, check.__kwdefaults__ or ())
+        arguments.expect_known(_unknown, check.__kwdefaults__ or ())
         seconds = arguments.seconds(timeout, simulated)
         sizes = None if ranks is None else arguments.world_sizes(ranks)
         found = arguments.subject(function, **given)
