@@ -145,7 +145,10 @@ def test_the_ranks_of_each_group_are_compared_with_one_another(calls, said):
 def test_ranks_outside_a_group_leave_nothing_out_that_is_called_in_it():
     late = [RankOutcome(rank, "timeout", collectives=calls) for rank, calls in enumerate([("barrier()",), ()])]
     told = joined(plan("Collective.group.subgroup"), late, 0.5).likely
-    assert told == "rank 0 called barrier on the default group, in a call with another: pass `group=` there"
+    assert told == (
+        "rank 1 left out barrier, in which rank 0 waited; it is of the default group: in a call with another, pass "
+        "`group=` there"
+    )
 
 
 @pytest.mark.parametrize("word", ["pass", "not-applicable"])

@@ -110,7 +110,7 @@ def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
 def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
     """Report ranks that hang in a collective of all ranks that others do not enter; empty if none do.
 
-    If the call was made in a group to which the others do not belong, they had no reason to enter it.
+    In a test of groups the others may belong to none, and have no reason to enter it.
     """
     calls = [call for found in outcomes for call in found.collectives]
     if not any(found.outcome == "timeout" for found in outcomes) or any(map(_is_of_some, calls)):
@@ -122,11 +122,9 @@ def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> s
     absent = [rank for rank, name in names.items() if name == NOTHING_MORE]
     if len(called) != 1 or not absent:
         return ""
-    if in_a_group:
-        name = called.pop()
-        return f"{_ranks(waiting)} called {name} on the default group, in a call with another: pass `group=` there"
     line = next((line for each in outcomes if each.rank in waiting and (line := own_line(each.stack))), "")
-    return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited{line and f' at {line}'}"
+    told = f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited{line and f' at {line}'}"
+    return f"{told}; it is of the default group: in a call with another, pass `group=` there" if in_a_group else told
 
 
 def _ranks(numbers: Sequence[int]) -> str:
