@@ -199,5 +199,5 @@ def _reason(tests: Sequence[TestOutcome]) -> str:
         return _NO_TEST
     verdict = clause_verdict(tests)
     deciding = [test for test in tests if _verdict_of(test) == verdict]
-    said = dict.fromkeys(filter(None, (one_line(test.reason or test.message) for test in deciding)))
+    said = dict.fromkeys(filter(None, (one_line(test.reason or test.message, 300) for test in deciding)))
     return "; ".join(list(said)[:3])
