@@ -3,8 +3,8 @@
 ``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs, ``python -m tests.proof operators`` about
 the planted operators; ``python -m tests.proof resolution`` says
 how small an error of a gradient is found, by kernel and dtype; ``python -m tests.proof constants`` changes each
-threshold of the oracles tenfold, both ways; ``python -m tests.proof simulated`` compares the verdicts of simulated
-worlds with those on Gloo.
+threshold of the oracles tenfold, both ways; ``python -m tests.proof kit`` makes mutants of the oracles themselves;
+``python -m tests.proof simulated`` compares the verdicts of simulated worlds with those on Gloo.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS, SIMULATED = (
     DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers", "simulated")
 )
-PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "simulated")
+PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "kit", "simulated")
 #: How often a right gradient is judged for each of 80 cells, with other numbers each time: 1,040 runs.
 FRESH_RUNS = 13
 EXPLAINED = Path(__file__).parent / "equivalent.json"
@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _resolution(only, arguments.device, (arguments.into or DATA) if write else None)
     if arguments.part == "constants":
         return _constants(arguments.only)
+    if arguments.part == "kit":
+        return _kit(arguments.only, write)
     if arguments.part == "simulated":
         return _simulated(Asked(SIMULATED, only, arguments.new), write)
     if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
@@ -158,6 +160,20 @@ def _constants(only: str) -> int:
     unneeded = [row.name for row in found if not row.is_needed]
     print(f"{counted(len(found), 'threshold')}; needed by nobody: {', '.join(unneeded) or 'none'}")
     return int(bool(unneeded))
+
+
+def _kit(only: str, write: bool) -> int:
+    from tests.proof import kit_mutants  # it imports torch, as peers does
+
+    fates = kit_mutants.fates(kit_mutants.all_mutants(only), _dot)
+    print()
+    for fate in fates:
+        if not fate.noticed_by:
+            print(f"line {fate.mutant.line} of {fate.mutant.name} survives {counted(fate.asked, 'test')}")
+    print(kit_mutants.page(fates))
+    if write:
+        (DATA / "kit-mutants.md").write_text(kit_mutants.page(fates), encoding="utf-8")
+    return 0
 
 
 def _simulated(asked: Asked, write: bool) -> int:

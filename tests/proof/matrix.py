@@ -106,7 +106,7 @@ def held_quickly(pool: Hasty, implementation: Implementation) -> Row:
     A bug that its own clause did not notice is run in full: it may be the consequence of another one.
     """
     items = items_of(implementation)
-    if wanted := {implementation.breaks} if implementation.breaks else _broken_beside(implementation):
+    if wanted := {implementation.breaks} if implementation.breaks else broken_beside(implementation):
         chosen = [item for item in items if item.test.clause in wanted]
     else:
         largest_first = sorted(items, key=lambda item: -item.size)
@@ -116,7 +116,7 @@ def held_quickly(pool: Hasty, implementation: Implementation) -> Row:
     return found if found.caught or not implementation.breaks else held_against(pool, implementation)
 
 
-def _broken_beside(implementation: Implementation) -> set[str]:
+def broken_beside(implementation: Implementation) -> set[str]:
     """The clauses that bugs break in the module of the same name as a right one's, or beside it."""
     return _broken_by_module().get(_module(implementation), set())
 
