@@ -52,7 +52,7 @@ LIST_OF_ANOTHER_LENGTH = Subject(
 )
 
 
-@pytest.mark.parametrize("given", [(), ("-k", "test_gradients_are_those_owed")])
+@pytest.mark.parametrize("given", [(), ("-k", "test_gradients_are_those_owed"), ("--backend", "simulated")])
 def test_a_list_as_long_as_the_world_is_looked_at_in_a_world_of_that_size(capsys, given):
     main(["run", "tests.test_collective_sized:LIST", "--ranks", "2", "--no-compile", *given])
     said = capsys.readouterr()

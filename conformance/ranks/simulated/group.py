@@ -21,7 +21,7 @@ class SimulatedGroup(RankGroup):
         """Return the outcome of each rank, as the process reports it, or as it ended."""
         (found,), (reply,) = super().outcomes(deadline, late), super().details()
         try:
-            told = [RankOutcome.from_json(one) for one in reply.get("ranks", ())]
+            told = [RankOutcome.from_json(one) for one in reply.get("by_rank", ())]
         except (TypeError, ValueError) as error:
             found, told = replace(found, outcome="crash", message=f"not a valid message: {error}"), []
         if len(told) == self.size:

@@ -72,6 +72,6 @@ class SimulatedRanks(Rank):
                 "changed": sorted({name for names in changed.values() for name in names} | set(grown)),
                 "left_behind": self.simulation.is_left_behind,
                 "answered": bool(ANSWERED),
-                "ranks": told,
+                "by_rank": told,
             }
         )
