@@ -74,28 +74,33 @@ def lengthened(sample: SampleCall, world: World) -> SampleCall | None:
     """Return the sample with every tensor twice as long in the first dimension; None if that is impossible.
 
     A single row stays one beside several rows of another input. It is impossible if a tensor has no dimension, or no
-    rank any rows. A rank without rows makes the same call as before.
+    rank any rows. A rank without rows makes the same call as before. Among several ranks a number that was not there
+    comes into the same tensors of all ranks, or into none; and into none that may name ranks.
     """
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     has_rows = all(value.dim() and is_strided(value) for value in tensors.values())
     grows = has_rows and any(sample.values[at].shape[0] for at in sample.active)
-    whole = [value for value in tensors.values() if not _has_fractions(value) and value.dtype is not torch.bool]
-    beyond = max((int(value.max()) + 1 for value in whole if value.numel()), default=0)
+    whole = [at for at, value in tensors.items() if not _has_fractions(value) and value.dtype is not torch.bool]
+    beyond = max((int(tensors[at].max()) + 1 for at in whole if tensors[at].numel()), default=0)
     has_many = has_rows and any(len(tensors[at]) > 1 for at in sample.active)
     stays = [at for at, value in tensors.items() if has_many and len(value) == 1]  # one for all rows, as a filter is
-    twice = {at: _twice(value, beyond) for at, value in tensors.items() if grows and at not in stays}
+    is_alone, may_name_ranks = world.size == 1, 1 < max(world.exchange(beyond)) <= world.size
+    twice = {at: _twice(value, beyond, is_alone) for at, value in tensors.items() if grows and at not in stays}
     made = meant(sample, twice) if grows else None
-    if not all(world.exchange(made is not None)):
+    new = [at for at in whole if made and bool((made.values[at] >= beyond).any())]
+    told = world.exchange(None if made is None else new)
+    if any(places is None or places != told[0] or (places and may_name_ranks) for places in told):
         return None
     return made and replace(made, label=f"{sample.label} made longer")
 
 
-def _twice(value: torch.Tensor, beyond: int) -> list[torch.Tensor]:
+def _twice(value: torch.Tensor, beyond: int, is_alone: bool) -> list[torch.Tensor]:
     """List ways to make a tensor twice as long, each keeping more of its possible meaning.
 
     Args:
         value: the tensor.
         beyond: what no index reaches, in any tensor of the sample.
+        is_alone: whether there are no other ranks; else numbers that are there already come first.
     """
     again = torch.cat([value, value])
     if _has_fractions(value):
@@ -106,7 +111,8 @@ def _twice(value: torch.Tensor, beyond: int) -> list[torch.Tensor]:
     if value.dtype is torch.bool:
         return [again, each]
     ended = torch.cat([value, value[1:] + value[-1:]])
-    return [again, torch.cat([value, value + beyond]), torch.cat([value + beyond, value]), each, ended]
+    further = [torch.cat([value, value + beyond]), torch.cat([value + beyond, value])]
+    return [again, *further, each, ended] if is_alone else [again, each, *further, ended]
 
 
 def _has_fractions(value: torch.Tensor) -> bool:

@@ -27,8 +27,10 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
 
     Raises:
         ValueError: the tensors cannot be sent.
-        RuntimeError: sparse tensors are reduced by anything but their sum.
+        RuntimeError: sparse tensors are reduced by anything but their sum, or the root is not in the group.
     """
+    if (root := arguments.get("root_rank", 0)) not in range(size):
+        raise RuntimeError(f"root {root} is not in the group, which has {size} ranks")
     if operation is not None:
         _expect_reduction(operation, arguments)
     whole = arguments["tensors"] if "tag" in arguments else ()
