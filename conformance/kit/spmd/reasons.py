@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -37,10 +38,10 @@ def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None]
     if kind is Type.R:
         total = torch.stack(actual).sum(0)
         name = f"the sum of the ranks' gradients{what.removeprefix('the gradient')}"
-        return _difference(total, slopes, slopes.table.sum(0), name, own_losses, "")
+        return _difference(total, slopes, slopes.table.sum(0), name, own_losses, str)
     for rank, gradient in enumerate(actual):
         parts = slopes.table[rank if len(slopes.table) > 1 else 0]
-        mistake = _mistake(rank, kind, actual, slopes, what)
+        mistake = partial(_mistake, rank, kind, actual, slopes, what)
         text = _difference(gradient, slopes, parts, f"on rank {rank} {what}", own_losses, mistake)
         if text:
             return f"{text}: {SUM_MISSING}" if _lack_a_sum(kind, actual, slopes, own_losses) else text
@@ -68,9 +69,23 @@ def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slop
 
 
 def _difference(
-    actual: torch.Tensor, slopes: Slopes, parts: torch.Tensor, name: str, own_losses: bool, mistake: str
+    actual: torch.Tensor,
+    slopes: Slopes,
+    parts: torch.Tensor,
+    name: str,
+    own_losses: bool,
+    mistake: Callable[[], str],
 ) -> str:
-    """Say how a gradient differs from the sum of the ranks' parts; empty if it does not."""
+    """Say how a gradient differs from the sum of the ranks' parts; empty if it does not.
+
+    Args:
+        actual: the gradient.
+        slopes: how the loss answers when the argument moves.
+        parts: what each rank's loss adds to the gradient.
+        name: the gradient, in words.
+        own_losses: whether each rank has a loss of its own.
+        mistake: explains a wrong gradient by those of other ranks, or returns nothing.
+    """
     expected = parts.sum(0)
     if slopes.near(actual, expected):
         return ""
@@ -79,8 +94,8 @@ def _difference(
     for missing in _left_out(len(parts)) if own_losses else ():
         if slopes.near(actual, expected - parts[list(missing)].sum(0)):
             return f"{name} lacks the contribution of {_whose(missing)}"
-    if mistake:
-        return mistake
+    if said := mistake():
+        return said
     factor = float((expected.conj() * actual).real.sum() / expected.abs().square().sum().clamp_min(1e-300))
     if slopes.near(actual, factor * expected):
         return f"{name} is {factor:.4g} times the expected one"
