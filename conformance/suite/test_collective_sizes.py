@@ -22,7 +22,7 @@ from conformance.kit import (
     world_group,
 )
 from conformance.kit.spmd.claims import Claim, arguments_held, claims, signature_of
-from conformance.kit.spmd.observation import differs, observe
+from conformance.kit.spmd.observation import observe
 from conformance.kit.spmd.owed import GroupCall, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
@@ -102,7 +102,7 @@ def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
         return None
     everyone = all_ranks(world)
     samples = everyone.agreed(call.samples())
-    look = observe(everyone, call.in_group(world_group()), samples, differs(signature), call.precision)
+    look = observe(everyone, call.in_group(world_group()), samples, [signature], call.precision)
     return replace(claim, call=call, look=look)
 
 

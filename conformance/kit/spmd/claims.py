@@ -14,7 +14,7 @@ from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, declares
 from conformance.kit.spmd.keeps import SignatureJudgement, find
-from conformance.kit.spmd.observation import Observation, differs, observe
+from conformance.kit.spmd.observation import Observation, observe
 from conformance.kit.spmd.owed import GroupCall
 from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.subject import Subject
@@ -192,7 +192,7 @@ def _claim(call: TensorCall, world: World, exact: Claim | None) -> Claim:
         signature = best[0] if best else None
     finer = exact is not None and exact.signature == signature and exact.call.precision < call.precision
     known = exact.look if exact and finer else None
-    look = observe(ranks, run, samples, differs(signature), call.precision, known) if signature else None
+    look = observe(ranks, run, samples, [signature], call.precision, known) if signature else None
     return Claim(call, signature, found, look, results, exact is None)
 
 

@@ -51,9 +51,11 @@ def find(
         precision: the machine epsilon that the Function works with.
     """
     asked = tuple(candidates(len(samples), results) if signatures is None else signatures)
-    looks = sorted({differs(signature) for signature in asked})
+    looks: dict[tuple[bool, ...], list[Signature]] = {}
+    for signature in sorted(asked, key=differs):
+        looks.setdefault(differs(signature), []).append(signature)
     agreed = ranks.agreed(samples)
-    seen = {look: observe(ranks, run, agreed, look, precision) for look in looks}
+    seen = {look: observe(ranks, run, agreed, alike, precision) for look, alike in looks.items()}
     found = [judge_signature(signature, seen) for signature in asked]
     return found if signatures is not None else [_if_summed(one, seen[differs(one.signature)]) for one in found]
 

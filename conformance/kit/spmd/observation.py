@@ -51,7 +51,7 @@ class Observation:
 
 
 def differs(signature: Signature) -> tuple[bool, ...]:
-    """Return for each argument whether ranks hold different values: an observation depends on nothing else."""
+    """Return for each argument whether ranks hold different values: what has the same is observed at once."""
     return tuple(kind.differs for kind in signature.arguments)
 
 
@@ -59,32 +59,34 @@ def observe(
     ranks: Ranks,
     run: GroupCall,
     samples: Sequence[torch.Tensor],
-    differing: Sequence[bool],
+    signatures: Sequence[Signature],
     precision: float,
     exact: Observation | None = None,
 ) -> Observation:
     """Observe all ranks once. Every rank calls it with the same samples, in double precision.
 
+    A loss uses one result, with gradients that differ between ranks or not, as a signature has it: others are not owed.
+
     Args:
         ranks: the ranks of the group.
         run: the Function, called with one tensor for each sample.
         samples: the tensor arguments; those that require grad are differentiated.
-        differing: for each of them, whether ranks get different values.
+        signatures: what it is observed for; for each argument they agree on whether ranks get different values.
         precision: the machine epsilon that the Function works with.
         exact: the same in double precision. If results agree with it to rounding, so do slopes, and they are not
             measured again: in half precision its own would be those of steps a fifth as long as the numbers, and an
             error of a factor of two would pass.
     """
-    kinds = [Type.V if one else Type.R for one in differing]
-    mine = [
-        argument(kind, sample, ranks.rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))
-    ]
+    pairs = enumerate(zip(signatures[0].arguments, samples, strict=True))
+    mine = [argument(kind, sample, ranks.rank, at) for at, (kind, sample) in pairs]
     results = list(run(mine))
     told = ranks.exchange([[differentiable(y), y.requires_grad] for y in results])
     everyones = ranks.tensors(results)
     places = _with_gradient(told)
     losses: dict[LossOfResult, list[torch.Tensor | None]] = {
-        (at, own): _cotangents(results, at, own, ranks.rank) for at in places for own in (True, False)
+        (at, own): _cotangents(results, at, own, ranks.rank)
+        for at in places
+        for own in sorted({signature.results[at].loss_differs for signature in signatures})
     }
     gradients = {loss: ranks.tensors(backward(run, mine, given)) for loss, given in losses.items()}
     if exact is not None and places == exact.differentiable and _are_rounded(everyones, exact.results, precision):
@@ -94,7 +96,7 @@ def observe(
             for most, (loss, row) in zip(largest, exact.slopes.items(), strict=True)
         }
         return Observation(everyones, places, known, gradients, is_exact=True)
-    slopes = loss_slopes(ranks, run, mine, differing, list(losses.values()), precision)
+    slopes = loss_slopes(ranks, run, mine, differs(signatures[0]), list(losses.values()), precision)
     asked = [x.requires_grad for x in mine]
     kept = [tuple(one if wanted else None for one, wanted in zip(row, asked, strict=True)) for row in slopes]
     return Observation(everyones, places, dict(zip(losses, kept, strict=True)), gradients)

@@ -85,8 +85,8 @@ def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: Wo
     mine = by_types(samples, signature, world.rank)
     if coarse <= exact.precision or world.try_call(exact.in_group(world_group()), mine) is None:
         return None
-    fine = observe(ranks, exact.in_group(world_group()), samples, differs(signature), exact.precision)
-    own = observe(ranks, claim.call.in_group(world_group()), samples, differs(signature), coarse, fine)
+    fine = observe(ranks, exact.in_group(world_group()), samples, [signature], exact.precision)
+    own = observe(ranks, claim.call.in_group(world_group()), samples, [signature], coarse, fine)
     if not own.is_exact:
         return None
     fine_kept, own_kept = (judge_signature(signature, {differs(signature): look}).kept for look in (fine, own))
