@@ -10,9 +10,9 @@ import torch
 from conformance.core.signatures import Signature, Type
 from conformance.kit import Deviation, Subject, World, all_ranks, clause, deadline, expect, need, ranks, world_group
 from conformance.kit.observation.collectives import counted
-from conformance.kit.spmd.claims import Claim, by_types, claims, kept_of, signature_of
+from conformance.kit.spmd.claims import Claim, claims, kept_of, signature_of
 from conformance.kit.spmd.observation import Observation
-from conformance.kit.spmd.owed import GroupCall, backward, owed
+from conformance.kit.spmd.owed import GroupCall, Slopes, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import need_right_gradient
@@ -39,7 +39,7 @@ def test_ranks_may_use_different_results(subject: Subject, world: World) -> None
             continue
         tried = True
         need_right_gradient(claim, world)
-        _expect_gradients(claim, [used[world.rank] for used in _partial_losses(signature, look, world)], world)
+        _expect_gradients(claim, list(_partial_losses(signature, look, world)), world)
     need(tried, "it returns at most one tensor that has a gradient")
 
 
@@ -54,27 +54,50 @@ def _partial_losses(signature: Signature, look: Observation, world: World) -> It
         yield [tuple(at for at in look.differentiable if at != left_out)] * world.size
 
 
-def _expect_gradients(claim: Claim, losses: Sequence[Sequence[int]], world: World) -> None:
-    """Assert that the gradients are right for each loss, given the results that it uses on this rank."""
-    signature, call, everyone = signature_of(claim), claim.call.along_two(), all_ranks(world)
-    run = call.in_group(world_group())
-    mine = by_types(everyone.agreed(call.samples()), signature, world.rank)
+def _expect_gradients(claim: Claim, losses: Sequence[Sequence[Sequence[int]]], world: World) -> None:
+    """Assert that the gradients are right for each loss, given the results that it uses on each rank."""
+    signature, call, run = signature_of(claim), claim.call, claim.call.in_group(world_group())
+    mine = claim.held(world)
     given = [
         cotangent(kind, y, world.rank, at) if at in claim.observed.differentiable else torch.zeros_like(y)
         for at, (kind, y) in enumerate(zip(signature.results, run(mine), strict=True))
     ]
-    partial = [[g if at in used else None for at, g in enumerate(given)] for used in losses]
-    filled = [[torch.zeros_like(g) if at not in used else g for at, g in enumerate(given)] for used in losses]
-    fixed = [x.detach() for x in mine]
-    slopes = owed(everyone, signature, run, fixed, filled, call.precision)
-    for used, loss, owing in zip(losses, partial, slopes, strict=True):
-        gradients = everyone.tensors(backward(run, mine, loss))
+    for loss in losses:
+        used = loss[world.rank]
+        slopes = _declared(claim, used, mine, given, world) if call.is_declared else _added_up(claim, loss)
+        partial = [g if at in used else None for at, g in enumerate(given)]
+        gradients = all_ranks(world).tensors(backward(run, mine, partial))
         own_losses = any(signature.results[at].loss_differs for at in used)
-        for at, (kind, slope) in enumerate(zip(signature.arguments, owing, strict=True)):
+        for at, (kind, slope) in enumerate(zip(signature.arguments, slopes, strict=True)):
             if slope is not None and mine[at].requires_grad:
                 name = f"the gradient of argument {at} of {call.label}"
                 why = problem(kind, slope, [rank[at] for rank in gradients], own_losses, name)
                 expect.that(not why, f"where ranks use only some of the results: {call.told(why)}")
+
+
+def _declared(
+    claim: Claim, used: Sequence[int], mine: Sequence[torch.Tensor], given: Sequence[torch.Tensor], world: World
+) -> Sequence[Slopes | None]:
+    """The slopes of a loss by the formula, which is asked anew: it need not be linear."""
+    call, fixed = claim.call, [x.detach() for x in mine]
+    filled = [g if at in used else torch.zeros_like(g) for at, g in enumerate(given)]
+    run = call.in_group(world_group())
+    (found,) = owed(all_ranks(world), signature_of(claim), run, fixed, [filled], call.precision)
+    return found
+
+
+def _added_up(claim: Claim, loss: Sequence[Sequence[int]]) -> list[Slopes | None]:
+    """The slopes of a loss, given the results that it uses on each rank: the sum of those of each result alone."""
+    signature, look, size = signature_of(claim), claim.observed, len(loss)
+    found: list[Slopes | None] = [None] * len(signature.arguments)
+    for result in sorted(set(itertools.chain(*loss))):
+        kind = signature.results[result]
+        for at, one in enumerate(look.slopes[result, kind.loss_differs]):
+            if one is not None:
+                own = one.scaled(1 / size if kind is Type.I else 1.0).on([result in used for used in loss])
+                before = found[at]
+                found[at] = own if before is None else before.plus(own)
+    return found
 
 
 @clause("Collective.backward.twice")

@@ -121,8 +121,9 @@ def _largest(given: Sequence[torch.Tensor | None]) -> float:
 
 def _in_lower_precision(slopes: Slopes, precision: float, largest: float) -> Slopes:
     """Those that a gradient in a lower precision is held against, where what comes in is at most so large."""
-    noise = slopes.noise + ROUNDINGS_OF_SUMS * precision * largest
-    return replace(slopes, noise=noise, tolerance=min(tolerance_of(precision), RESOLUTION_IN_HALF))
+    noise = ROUNDINGS_OF_SUMS * precision * largest / len(slopes.noises)
+    noises = tuple(one + noise for one in slopes.noises)
+    return replace(slopes, noises=noises, tolerance=min(tolerance_of(precision), RESOLUTION_IN_HALF))
 
 
 def _are_rounded(

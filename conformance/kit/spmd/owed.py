@@ -66,15 +66,20 @@ class Slopes:
         table: ``table[m, s]`` is the derivative of rank s's part of the loss by the argument moved on rank m, in the
             argument's shape. Where the argument moves on all ranks at once there is one m alone. For complex arguments
             it is PyTorch's: by the real part, plus i times that by the imaginary part.
-        noise: the error that rounding leaves in any element.
+        noises: the error that rounding of each rank's part of the loss leaves in any element.
         tolerance: the error that differences leave, relative to the largest element.
         is_declared: whether a formula says so, and not differences: then ``table[m, m]`` is the gradient on rank m.
     """
 
     table: torch.Tensor
-    noise: float
+    noises: tuple[float, ...]
     tolerance: float
     is_declared: bool = False
+
+    @property
+    def noise(self) -> float:
+        """The error that rounding leaves in any element."""
+        return sum(self.noises)
 
     def gradient(self, rank: int) -> torch.Tensor:
         """The derivative of the whole loss with respect to the argument: changed on this rank, or on all at once."""
@@ -89,7 +94,20 @@ class Slopes:
 
     def scaled(self, factor: float) -> Slopes:
         """Those of a multiple of the loss. What is declared is so for the gradients that come in, whatever the loss."""
-        return self if self.is_declared else replace(self, table=self.table * factor, noise=self.noise * abs(factor))
+        if self.is_declared:
+            return self
+        return replace(self, table=self.table * factor, noises=tuple(one * abs(factor) for one in self.noises))
+
+    def on(self, ranks: Sequence[bool]) -> Slopes:
+        """Those of a loss of which some ranks have no part."""
+        has_part = torch.tensor(ranks).reshape(1, -1, *[1] * (self.table.dim() - 2))
+        noises = tuple(one if has else 0.0 for one, has in zip(self.noises, ranks, strict=True))
+        return replace(self, table=self.table.where(has_part, 0), noises=noises)
+
+    def plus(self, other: Slopes) -> Slopes:
+        """Those of the sum of two losses."""
+        noises = tuple(map(sum, zip(self.noises, other.noises, strict=True)))
+        return replace(self, table=self.table + other.table, noises=noises)
 
 
 def owed(
@@ -188,7 +206,7 @@ def _declared(
         table = torch.zeros(ranks.size, ranks.size, *x.shape, dtype=to_double(x).dtype)
         for rank, gradient in enumerate(known):
             table[rank, rank] = gradient
-        found.append(Slopes(table, 0.0, tolerance_of(precision), is_declared=True))
+        found.append(Slopes(table, (0.0,) * ranks.size, tolerance_of(precision), is_declared=True))
     return tuple(found)
 
 
@@ -220,7 +238,7 @@ def _slopes(
     precision: float,
 ) -> tuple[Slopes | None, ...]:
     """Make slopes of a loss and the size of its terms: ``values[rank, point, 0 and 1]``."""
-    size, start = float(values[:, 0, 1].sum()), 1
+    sizes, start = values[:, 0, 1].tolist(), 1
     found: list[Slopes | None] = []
     for at, x in enumerate(arguments):
         if not differentiable(x):
@@ -235,7 +253,8 @@ def _slopes(
         table = central(pairs[..., 0], pairs[..., 1], step.reshape(1, -1, 1, 1))
         whole = torch.view_as_complex(table.contiguous()) if units == 2 else table[..., 0]
         table = whole.transpose(0, 1).reshape(movers, ranks.size, *x.shape)
-        found.append(Slopes(table, 4 * precision * size / float(step.min()), tolerance_of(precision)))
+        noises = tuple(4 * precision * size / float(step.min()) for size in sizes)
+        found.append(Slopes(table, noises, tolerance_of(precision)))
     return tuple(found)
 
 
