@@ -70,7 +70,7 @@ def all_ranks(world: World) -> Ranks:
     >>> all_ranks(World()).size
     1
     """
-    return Ranks(world.rank, world.size, world.exchange)
+    return Ranks(world.rank, world.size, world.exchange, world.made_once)
 
 
 def among(world: World, members: Sequence[int], work: Callable[[Ranks, Any], _Found]) -> _Found | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import torch
@@ -16,6 +16,9 @@ import torch
 from conformance.core.signatures import Type
 from conformance.kit.tensors import differentiable, double_dtype
 from conformance.kit.traits import keeps_traits
+from conformance.kit.world import MadeOnce
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,17 @@ class Ranks:
         size: how many there are.
         exchange: gives the plain values (numbers, text, lists) of all ranks of the group, in their order. It must not
             use the group under test.
+        made_once: the same, and makes something of these values, which ranks of one process do once.
     """
 
     rank: int
     size: int
     exchange: Callable[[Any], list[Any]]
+    made_once: MadeOnce | None = None
+
+    def together(self, value: Any, make: Callable[[list[Any]], _Made]) -> _Made:
+        """What is made of the values of all ranks: no rank's own numbers are in it, and nobody changes it."""
+        return make(self.exchange(value)) if self.made_once is None else self.made_once(value, make)
 
     def tensors(self, values: Sequence[torch.Tensor | None]) -> list[list[torch.Tensor | None]]:
         """Every rank's tensors, bit for bit, on the CPU.
@@ -40,7 +49,7 @@ class Ranks:
         [tensor([1., 1.]), None]
         """
         written = [None if value is None else _written(value) for value in values]
-        return [[None if one is None else _read(one) for one in rank] for rank in self.exchange(written)]
+        return self.together(written, _read_all)
 
     def agreed(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The first rank's tensors, on every rank: drawn at random, they may differ."""
@@ -121,6 +130,10 @@ def _read(written: list[Any]) -> torch.Tensor:
     if not data:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(bytearray.fromhex(data), dtype=dtype).reshape(shape)
+
+
+def _read_all(everyones: list[list[Any]]) -> list[list[torch.Tensor | None]]:
+    return [[None if one is None else _read(one) for one in rank] for rank in everyones]
 
 
 def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Tensor:

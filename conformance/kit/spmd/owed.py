@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -167,11 +168,14 @@ def loss_slopes(
         found = [_read(results[at]) for at in used]
         weights = _weights([[loss[at] for at in used] for loss in losses], found) if weights is None else weights
         seen.append(_parts(weights, _flat(found)))
-    told = ranks.exchange([steps, seen])
-    every_step = [rank_steps for rank_steps, _ in told]
-    values = torch.tensor([rank_seen for _, rank_seen in told], dtype=torch.float64)
-    values = values.reshape(ranks.size, len(points), len(losses), 2)
-    return [_slopes(ranks, arguments, alone, every_step, values[:, :, at], precision) for at in range(len(losses))]
+
+    def made(told: list[Any]) -> list[tuple[Slopes | None, ...]]:
+        every_step = [rank_steps for rank_steps, _ in told]
+        values = torch.tensor([rank_seen for _, rank_seen in told], dtype=torch.float64)
+        values = values.reshape(ranks.size, len(points), len(losses), 2)
+        return [_slopes(ranks, arguments, alone, every_step, values[:, :, at], precision) for at in range(len(losses))]
+
+    return ranks.together([steps, seen], made)
 
 
 def backward(run: GroupCall, arguments: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -45,18 +46,20 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
         for tensor in arguments["tensors"]:
             _expect_memory(tensor)
     for several, one in LISTS.get(operator, ()):
-        if not arguments[several]:
-            continue  # of a gather or a scatter, where this is not the root
-        tensors, alone = arguments[several][0], arguments[one][0]
-        if len(tensors) != size:
-            raise ValueError(f"{len(tensors)} tensors for {size} ranks")
-        if tensors[rank].shape != alone.shape:
-            raise ValueError(f"rank {rank} brings {tuple(alone.shape)} where {tuple(tensors[rank].shape)} is expected")
+        if arguments[several]:  # of a gather or a scatter, only the root has them
+            _expect_one_for_each(arguments[several][0], arguments[one][0], rank, size)
     if operator in FLAT:
         large, small = FLAT[operator]
         if arguments[large].numel() != arguments[small].numel() * size:
             counts = arguments[large].numel(), arguments[small].numel()
             raise ValueError(f"{counts[0]} elements are not {size} times {counts[1]}")
+
+
+def _expect_one_for_each(tensors: Sequence[Tensor], alone: Tensor, rank: int, size: int) -> None:
+    if len(tensors) != size:
+        raise ValueError(f"{len(tensors)} tensors for {size} ranks")
+    if tensors[rank].shape != alone.shape:
+        raise ValueError(f"rank {rank} brings {tuple(alone.shape)} where {tuple(tensors[rank].shape)} is expected")
 
 
 def _expect_reduction(operation: Any, arguments: Arguments) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import marshal
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,11 +16,12 @@ from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome,
 from conformance.core.prose import clipped
 from conformance.core.worlds import SIMULATED
 from conformance.kit.attempt import Attempt
-from conformance.kit.world import JUDGED, LeftAlone, World, as_plain_data
+from conformance.kit.world import JUDGED, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
 from conformance.ranks.simulated import kernels, shared, state
 from conformance.ranks.simulated.collectives import operation_of
+from conformance.ranks.simulated.exchanges import Exchanges
 from conformance.ranks.simulated.refusals import expect_usable
 from conformance.ranks.simulated.scheduler import Scheduler
 from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
@@ -102,9 +101,11 @@ class Simulation:
         self.logs: list[list[str]] = [[] for _ in range(size)]
         self.texts: dict[int, str] = {}
         self.at_odds: set[int] = set()  # the ranks whose calls do not match
-        self.round, self.at_once, self.is_group_shared = Round(), False, False
-        self.scheduler = Scheduler(size, seed, self._arrive_all, self._leave_alone)
-        self.worlds = [World(rank, size, SIMULATED, exchange=self.exchange, sleep=self.sleep) for rank in range(size)]
+        self.exchanges = among = Exchanges(size)
+        self.at_once = self.is_group_shared = False
+        self.scheduler = among.scheduler = Scheduler(size, seed, self._arrive_all, among.leave_alone)
+        own: dict[str, Any] = {"exchange": among.exchange, "made_once": among.made_once, "sleep": self.sleep}
+        self.worlds = [World(rank, size, SIMULATED, **own) for rank in range(size)]
         self._open = contextlib.ExitStack()
         self._open.enter_context(kernels.installed(self))
         store = dist.HashStore()
@@ -138,7 +139,8 @@ class Simulation:
             kept.clear()
         for log in self.logs:
             log.clear()
-        self.at_once, self.at_odds, self.round, self.is_group_shared = at_once, set(), Round(), False
+        self.exchanges.clear()
+        self.at_once, self.at_odds, self.is_group_shared = at_once, set(), False
         ended: list[Attempt | None] = [None] * self.size
 
         def job(rank: int) -> None:
@@ -224,27 +226,6 @@ class Simulation:
         work.receive = receive
         return work
 
-    def exchange(self, value: Any, raised: bool = False) -> list[Any]:
-        """Exchange values between all ranks, outside of any process group.
-
-        Raises:
-            LeftAlone: this rank has raised, and the others wait for it elsewhere.
-        """
-        __tracebackhide__ = True  # pytest shows the line of the test that exchanges
-        rank, round_ = self.scheduler.current, self.round
-        # As JSON, so that what arrives is what a real rank gets; read once, and copied for each rank in a quicker way.
-        with as_plain_data():
-            round_.values[rank] = marshal.dumps(json.loads(json.dumps(value)))
-        if raised:
-            round_.raised.add(rank)
-        if len(round_.values) == self.size:
-            self.round = Round()
-        self.scheduler.wait("an exchange of the suite", lambda: len(round_.values) == self.size or rank in round_.left)
-        if rank in round_.left:
-            round_.left.discard(rank)
-            raise LeftAlone
-        return [marshal.loads(round_.values[each]) for each in range(self.size)]
-
     def sleep(self, seconds: float) -> None:
         """Let other ranks go on; messages in transit arrive before a sleeping rank wakes up."""
         self.scheduler.wait("a pause of the suite", lambda: True, seconds)
@@ -253,15 +234,6 @@ class Simulation:
         for work in list(self.begun):
             if not work.is_waited_for and work.is_ready():
                 work.arrive()
-
-    def _leave_alone(self) -> bool:
-        """Notify ranks that raised and now wait for an exchange, if the others only wait for them."""
-        found = self.round.raised & set(self.round.values)
-        self.round.left |= found
-        for rank in found:
-            del self.round.values[rank]
-        self.round.raised -= found
-        return bool(found)
 
     def _outcomes(self, ended: list[Attempt]) -> list[RankOutcome]:
         """Return each rank's outcome, from how its body ended and where it was when no rank could go on."""
@@ -289,12 +261,3 @@ def _how(arguments: dict[str, Any], operation: Any) -> str:
     """Return the arguments on which ranks must agree: the kind of a reduction, and the root."""
     how = "" if operation is None else f" by {operation.name}"
     return how + "".join(f", {word} {arguments[name]}" for name, word in ENDS.items() if name in arguments)
-
-
-@dataclass
-class Round:
-    """One exchange: each rank's value, which ranks had raised, and which were notified that no other will join."""
-
-    values: dict[int, bytes] = field(default_factory=dict)
-    raised: set[int] = field(default_factory=set)
-    left: set[int] = field(default_factory=set)
