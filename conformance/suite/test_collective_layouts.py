@@ -51,14 +51,13 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
     tried = False
     for claim in claims(subject, world):
         mine, given = _cotangents(claim, world, layout)
+        changed = any(g is not None and lies_otherwise(_laid(g, layout), g) for g in given)
+        if not any(world.exchange(changed)):
+            continue
+        tried, run = True, claim.call.in_group(world_group())
+        expected = backward(run, mine, given)
         for odd in _some(claim.observed.differentiable):
             strange = [_laid(g, layout) if g is not None and at in odd else g for at, g in enumerate(given)]
-            changed = any(g is not None and lies_otherwise(_laid(g, layout), g) for g in given)
-            if not any(world.exchange(changed)):
-                continue
-            tried = True
-            run = claim.call.in_group(world_group())
-            expected = backward(run, mine, given)
             world.known[SPOILED] = True  # until it is over: some write past the end of such a gradient
             actual = backward(run, mine, strange if who == "all" or world.rank == 0 else given)
             where = f"where those that come in are {layout} on {'all ranks' if who == 'all' else 'rank 0'}"
