@@ -14,6 +14,7 @@ import torch.distributed._functional_collectives as functional
 from torch.autograd import forward_ad
 
 from conformance.kit import stand_ins
+from conformance.kit.process_groups import all_ranks
 from conformance.ranks.simulated.simulation import Simulation
 
 
@@ -188,6 +189,19 @@ def test_what_scatter_reads_past_the_end_of_a_tensor_is_undefined_but_no_error(t
         return part[0].tolist(), part[1].isnan().all().item()
 
     assert results(three, body) == [([0.0, 1.0], True)] * 3
+
+
+def test_what_all_make_of_an_exchange_is_made_once(simulation):
+    made = []
+
+    def total(values):
+        made.append(values)
+        return [sum(values)]
+
+    found = results(simulation, lambda world: all_ranks(world).together(world.rank, total))
+    assert made == [list(range(simulation.size))]
+    assert all(one is found[0] for one in found)
+    assert found[0] == [sum(range(simulation.size))]
 
 
 def test_parts_of_other_sizes_are_exchanged(simulation):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import torch.distributed as dist
 
 from conformance.core.signatures import Type, parse
-from conformance.kit.spmd.owed import backward, owed
+from conformance.kit.spmd.owed import Slopes, backward, owed
 from conformance.kit.typed_values import argument, cotangent
 from tests.spmd_world import world
 
@@ -56,6 +58,34 @@ def found_on_ranks(ranks, group, dtype):
     ]
     (slopes,) = owed(ranks, SIGNATURE, distributed(group), arguments, [given])
     return [one.gradient(ranks.rank).tolist() for one in slopes]
+
+
+def two_ways(ranks, group):
+    """What a loss owes of which each rank uses other results: by differences of its own, and added up."""
+    arguments = [
+        argument(kind, x, ranks.rank, at)
+        for at, (kind, x) in enumerate(zip(SIGNATURE.arguments, samples(torch.float64), strict=True))
+    ]
+    given = [
+        cotangent(kind, y, ranks.rank, at)
+        for at, (kind, y) in enumerate(zip(SIGNATURE.results, distributed(group)(arguments), strict=True))
+    ]
+    used = [[at for at in range(len(given)) if (at + rank) % 3] for rank in range(ranks.size)]
+    partial = [g if at in used[ranks.rank] else torch.zeros_like(g) for at, g in enumerate(given)]
+    alone = [[g if at == one else None for at, g in enumerate(given)] for one in range(len(given))]
+    whole, *each = owed(ranks, SIGNATURE, distributed(group), arguments, [partial, *alone])
+    added = [[one.on([at in own for own in used]) for one in row] for at, row in enumerate(each)]
+    sums = [functools.reduce(Slopes.plus, column) for column in zip(*added, strict=True)]
+    return [(one.table, one.noise, other.table, other.noise) for one, other in zip(whole, sums, strict=True)]
+
+
+@pytest.mark.parametrize("members", WORLDS)
+def test_a_loss_owes_what_its_results_owe_together(members):
+    """Only the noise of a result that a loss uses, where it uses it, is part of that of the loss."""
+    for found in world().run(two_ways, members):
+        for table, noise, added, added_noise in found:
+            assert torch.allclose(table, added, rtol=1e-6, atol=1e-6)
+            assert added_noise == pytest.approx(noise)
 
 
 def expected_together(size, dtype):
