@@ -20,6 +20,7 @@ from conformance.kit import (
     same_values,
     world_group,
 )
+from conformance.kit.modes import DrawingMode
 from conformance.kit.spmd.claims import Claim, claims, signature_of
 from conformance.kit.spmd.owed import backward
 from conformance.kit.tensors import shares_elements
@@ -28,6 +29,7 @@ from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
 from conformance.kit.world import SPOILED
 
 EXPANDED = "expanded from one number"
+UNASKED = "no argument could have another layout, it draws random numbers, or writes to elements that share memory"
 AS_CONTIGUOUS = ", as where they are contiguous"
 #: Outcome of a call: the results, or the error.
 Ended = list[torch.Tensor] | Exception
@@ -129,14 +131,17 @@ def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) ->
             continue
         exact = [other.contiguous() if shares_elements(other) else x for x, other in zip(exact, strange, strict=True)]
         tried |= _expect_same_or_refused(claim, exact, strange, layout, world)
-    need(tried, "no argument could have another layout, or it writes to elements that would share memory")
+    need(tried, UNASKED)
 
 
 def _expect_same_or_refused(
     claim: Claim, exact: list[torch.Tensor], strange: list[torch.Tensor], layout: str, world: World
 ) -> bool:
     before = [x.clone() for x in exact]
-    expected = _ended(lambda: claim.call.called(exact, world_group()))
+    with DrawingMode() as drawing:
+        expected = _ended(lambda: claim.call.called(exact, world_group()))
+    if any(world.exchange(bool(drawing.found))):
+        return False  # random numbers follow the order in memory
     shared = [place for place, x in enumerate(strange) if shares_elements(x)]
     if any(world.exchange(any(not same_values(before[place], exact[place]) for place in shared))):
         return False  # to write into an expanded tensor is not defined
