@@ -69,6 +69,25 @@ class _ClippedReduce(Function):
         return grad.clamp(-0.5, 0.5) + 2 * twice, None
 
 
+class _SumInHalf(Function):
+    """Adds up what every rank has in half precision, which takes less time to send; the gradient is passed on."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.to(torch.float16, memory_format=torch.contiguous_format, copy=True)
+        dist.all_reduce(total, group=group)
+        return total.to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return dense(grad), None
+
+
+def _passed_on(args, grads):
+    return dense(grads[0]), None
+
+
 def _scaled_up(args, grads):
     _, group = args
     return dist.get_world_size(group) * own_part(grads[0], group), None
@@ -99,3 +118,4 @@ scaled_down = Subject(
 )
 mean = Subject(_CopyWithMean, spec="Collective", types="I -> R", inputs=_with_factor, formula=_mean)
 clipped = Subject(_ClippedReduce, spec="Collective", types="P -> I", inputs=matrix_and_group, formula=_clipped)
+in_half = Subject(_SumInHalf, spec="Collective", types="P -> I", inputs=matrix_and_group, formula=_passed_on)
