@@ -259,8 +259,8 @@ BAD = {
     "no such module": (lambda: check("nowhere:Square", (1.0,)), "no module named 'nowhere'"),
     "no such attribute": (lambda: check("tests.test_check:Sqare", (1.0,)), "has no attribute 'Sqare'"),
     "a misspelled keyword": (
-        lambda: check(Square, (1.0,), refrence=torch.square),
-        r"check takes no refrence=; did you mean reference=\?",
+        lambda: check(Square, (1.0,), refernce=torch.square),
+        r"check takes no refernce=; did you mean reference=\?",
     ),
     "a keyword like none": (lambda: check(Square, (1.0,), zzz=1), "check takes no zzz=; it takes spec=, ranks=, "),
     "no reference": (lambda: check("Square", (1.0,)), "is not of the form module:attribute"),
