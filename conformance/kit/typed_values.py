@@ -16,7 +16,6 @@ import torch
 from conformance.core.signatures import Type
 from conformance.kit.tensors import differentiable, double_dtype
 from conformance.kit.traits import keeps_traits
-from conformance.kit.world import MadeOnce
 
 _Made = TypeVar("_Made")
 
@@ -36,7 +35,7 @@ class Ranks:
     rank: int
     size: int
     exchange: Callable[[Any], list[Any]]
-    made_once: MadeOnce | None = None
+    made_once: Callable[..., Any] | None = None
 
     def together(self, value: Any, make: Callable[[list[Any]], _Made]) -> _Made:
         """What is made of the values of all ranks: no rank's own numbers are in it, and nobody changes it."""

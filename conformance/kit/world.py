@@ -57,13 +57,6 @@ def as_plain_data() -> Iterator[None]:
         raise TypeError(f"world.exchange takes {takes} ({error})") from None
 
 
-class MadeOnce(Protocol):
-    """Exchanges a value with every rank, and returns what is made of those of all; the same on every rank."""
-
-    def __call__(self, value: Any, make: Callable[[list[Any]], _Result]) -> _Result:
-        """Wait for all ranks."""
-
-
 def alone(value: Any, raised: bool = False) -> list[Any]:
     """Exchange for a world of one rank: returns its own value."""
     return [value]
@@ -87,7 +80,7 @@ class World:
     device: str = "cpu"
     exchange: Exchange = field(default=alone, compare=False, repr=False)
     #: Ranks in one process make once what they make of an exchange.
-    made_once: MadeOnce | None = field(default=None, compare=False, repr=False)
+    made_once: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     #: Waits for some seconds; simulated ranks have a clock of their own.
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False, repr=False)
     #: The coarsest resolution with which a gradient passes; 0 leaves it to the dtype.
