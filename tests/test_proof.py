@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
+from conformance.prove.mutants import mutants
 from tests.proof import implementations, matrix, simulated
 from tests.proof.matrix import Row, held_quickly
 
@@ -94,3 +96,20 @@ def test_a_verdict_is_wrong_if_simulated_ranks_alone_find_the_class_broken(gloo,
     page = simulated.page([json.loads(json.dumps(row))])
     assert ("because" in page) != equal
     assert f"| 2 | 1 | {int(equal)} |" in page
+
+
+def test_a_mutant_of_the_kit_is_noticed_by_what_ends_otherwise_and_nothing_is_where_nothing_is_changed(monkeypatch):
+    from tests.proof import constants, kit_mutants
+
+    monkeypatch.setattr(kit_mutants, "_of_contract", lambda: ())
+    chosen = [one for one in constants.witnesses() if one.name.startswith("declared, off by")]
+    monkeypatch.setattr(constants, "witnesses", lambda: chosen)
+    file = kit_mutants.KIT / "oracles" / "formula.py"
+    one = next(each for each in mutants(file) if each.function == "judged_by_formula")
+    source = file.read_text("utf-8")
+    agrees = source.replace('"differs" if error', '"differs" if False and error')
+    assert agrees != source
+    wanted = [replace(one, source=text) for text in (source, agrees)]
+    same, changed = kit_mutants.fates(wanted, lambda _: None)
+    assert (same.asked, same.noticed_by) == (len(chosen), "")
+    assert changed.noticed_by == "declared, off by 1e-13"

@@ -38,6 +38,13 @@ def gathered(x, group):
     return parts
 
 
+def dealt(x, sent, received, group):
+    """Deal rows out to ranks, and return those that came from each."""
+    out = x.new_empty((sum(received), *x.shape[1:]))
+    dist.all_to_all_single(out, x.contiguous(), received, sent, group=group)
+    return out
+
+
 def own_part(x, group):
     """Return this rank's rows of a tensor that every rank has."""
     return dense(x.chunk(dist.get_world_size(group))[dist.get_rank(group)])

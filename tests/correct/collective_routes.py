@@ -11,15 +11,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import GROUP
-from tests.correct._collectives import matrix_and_group, rank_and_size, summed
+from tests.correct._collectives import dealt, matrix_and_group, rank_and_size, summed
 
 SPEC = "Collective"
-
-
-def _sent(rows, given, taken, group):
-    made = rows.new_empty((sum(taken), *rows.shape[1:]))
-    dist.all_to_all_single(made, rows.contiguous(), taken, given, group=group)
-    return made
 
 
 class ExpertsOfRows(Function):
@@ -40,17 +34,17 @@ class ExpertsOfRows(Function):
         taken = torch.empty_like(given)
         dist.all_to_all_single(taken, given, group=group)
         ctx.given, ctx.taken, ctx.group = given.tolist(), taken.tolist(), group
-        rows = _sent(x[order], ctx.given, ctx.taken, group)
+        rows = dealt(x[order], ctx.given, ctx.taken, group)
         ctx.save_for_backward(rows, expert, order)
-        made = _sent(rows @ expert, ctx.taken, ctx.given, group)
+        made = dealt(rows @ expert, ctx.taken, ctx.given, group)
         return made[torch.argsort(order)]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
         rows, expert, order = ctx.saved_tensors
-        there = _sent(grad[order], ctx.given, ctx.taken, ctx.group)
-        back = _sent(there @ expert.mT, ctx.taken, ctx.given, ctx.group)
+        there = dealt(grad[order], ctx.given, ctx.taken, ctx.group)
+        back = dealt(there @ expert.mT, ctx.taken, ctx.given, ctx.group)
         return back[torch.argsort(order)], rows.mT @ there, None, None
 
 

@@ -8,7 +8,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import GROUP
-from tests.correct._collectives import rank_and_size
+from tests.correct._collectives import dealt, rank_and_size
 
 SPEC = "Collective"
 
@@ -28,12 +28,6 @@ def _received():
     return [_count(other, rank) for other in range(size)]
 
 
-def _dealt(x, sent, received, group):
-    out = x.new_empty((sum(received), *x.shape[1:]))
-    dist.all_to_all_single(out, x.contiguous(), received, sent, group=group)
-    return out
-
-
 class ByLists(Function):
     """Takes lists of row counts; PyTorch itself refuses wrong ones before anything is sent."""
 
@@ -47,12 +41,12 @@ class ByLists(Function):
     @staticmethod
     def forward(ctx, x, sent, received, group):
         ctx.sent, ctx.received, ctx.group = sent, received, group
-        return _dealt(x, sent, received, group)
+        return dealt(x, sent, received, group)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        return _dealt(grad, ctx.received, ctx.sent, ctx.group), None, None, None
+        return dealt(grad, ctx.received, ctx.sent, ctx.group), None, None, None
 
 
 class ByCounts(Function):
@@ -71,9 +65,9 @@ class ByCounts(Function):
         received = torch.empty_like(sent)
         dist.all_to_all_single(received, sent.contiguous(), group=group)
         ctx.sent, ctx.received, ctx.group = sent.tolist(), received.tolist(), group
-        return _dealt(x, ctx.sent, ctx.received, group)
+        return dealt(x, ctx.sent, ctx.received, group)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        return _dealt(grad, ctx.received, ctx.sent, ctx.group), None, None
+        return dealt(grad, ctx.received, ctx.sent, ctx.group), None, None

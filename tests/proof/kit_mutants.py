@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -48,8 +49,8 @@ WORKERS = os.cpu_count() or 2
 MOST, SLOWER = 6.0, 10
 #: What a process needs besides, of processor time and waiting (seconds).
 BESIDES, WAITING = 10, 900
-#: How a test ended that made no sense of it.
-CRASH = "its process ended"
+#: What noticed a mutant whose process was killed: by a signal, or since it took too long.
+KILLED = "its process was killed"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def fates(wanted: Sequence[Mutant], said: Callable[[object], None]) -> list[Fate
     parts = [every[first::WORKERS] for first in range(WORKERS)]
     known: dict[str, Known] = {}
     for found in _forked([partial(_known, part, functions) for part in parts], 3600):
-        known |= found or {}
+        if found is None:
+            raise RuntimeError("a process was killed that ran the tests with the kit as it is")
+        known |= found
         said(found)
     callers: dict[tuple[str, str] | None, list[str]] = defaultdict(list)
     for name, one in known.items():
@@ -106,7 +109,7 @@ def fates(wanted: Sequence[Mutant], said: Callable[[object], None]) -> list[Fate
     jobs = [partial(_noticed, mutant, few, known) for mutant, few in zip(wanted, asked, strict=True)]
     results = []
     for mutant, few, found in zip(wanted, asked, _forked(jobs, WAITING), strict=True):
-        results.append(Fate(mutant, CRASH if found is None else found, len(few)))
+        results.append(Fate(mutant, KILLED if found is None else found, len(few)))
         said(found)
     return results
 
@@ -215,8 +218,8 @@ def _live(module: str, name: str) -> FunctionType:
     place: Any = sys.modules[module]
     for part in name.split("."):
         place = _plain(inspect.getattr_static(place, part))
-    assert isinstance(place, FunctionType | ModuleType)
-    return place  # type: ignore[return-value]
+    assert isinstance(place, FunctionType)
+    return place
 
 
 def _plain(found: Any) -> Any:
@@ -238,7 +241,11 @@ def _code(code: CodeType, names: Sequence[str]) -> CodeType:
 
 
 def _forked(jobs: Sequence[Callable[[], Any]], waiting: float) -> Iterator[Any]:
-    """Yield what each job returns in a process of its own, in order; None if that ends without."""
+    """Yield what each job returns in a process of its own, in order; None if that is killed.
+
+    Raises:
+        RuntimeError: a job raises an error; the message is its traceback.
+    """
     results: dict[int, Any] = {}
     running: dict[int, tuple[int, int, float, bytearray]] = {}
     queued = list(enumerate(jobs))[::-1]
@@ -256,7 +263,9 @@ def _forked(jobs: Sequence[Callable[[], Any]], waiting: float) -> Iterator[Any]:
                 os.close(pipe)
                 os.waitpid(pid, 0)
                 del running[pipe]
-                results[at] = pickle.loads(bytes(heard)) if heard else None
+                results[at], problem = pickle.loads(bytes(heard)) if heard else (None, "")
+                if problem:
+                    raise RuntimeError(problem)
             for _, pid, until, _ in running.values():
                 if time.monotonic() > until:
                     os.kill(pid, signal.SIGKILL)
@@ -271,10 +280,10 @@ def _started(job: Callable[[], Any]) -> tuple[int, int]:
     if pid:
         os.close(there)
         return pid, here
-    status = 1
-    with suppress(BaseException):
-        found = pickle.dumps(job())
-        with os.fdopen(there, "wb") as pipe:
-            pipe.write(found)
-        status = 0
-    os._exit(status)
+    try:
+        told = job(), ""
+    except BaseException:
+        told = None, traceback.format_exc()
+    with suppress(BaseException), os.fdopen(there, "wb") as pipe:
+        pipe.write(pickle.dumps(told))
+    os._exit(0)
