@@ -341,3 +341,17 @@ class CountedTwice(alike.Exchanged):
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
         return 2 * grad * y, 2 * grad * x
+
+
+class LacksConj(Function):
+    """Multiplies with the other factor itself, as is right for real numbers only."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x

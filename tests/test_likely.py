@@ -109,6 +109,12 @@ def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
         check(function, *function.inputs(), only="test_gradient_is_the_derivative")
 
 
+def test_a_derivative_that_is_not_conjugated_is_said_to_be_that():
+    sample = tuple(torch.randn(3, dtype=torch.complex128, requires_grad=True) for _ in range(2))
+    with pytest.raises(ConformanceError, match="looks like the derivative is not conjugated"):
+        check(bugs.LacksConj, sample, only="test_gradient_is_the_derivative")
+
+
 @pytest.mark.parametrize(
     ("function", "said"), [(collective.SumInAnOrderOfItsOwn, True), (collective.ReducedToTheFirst, False)]
 )

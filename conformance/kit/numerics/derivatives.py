@@ -16,6 +16,7 @@ from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
 FEW_OUTPUTS = 6
+_NO_CONJ = "the derivative is not conjugated: PyTorch's gradient is grad times the conjugate derivative"
 _IGNORED = "the incoming gradient of output {} is ignored"
 
 
@@ -125,8 +126,12 @@ def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[
 def _of_other_cotangents(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
     """Return the gradients, by differences, of a backward that ignores or exchanges incoming gradients."""
     mistaken = mistaken_cotangents(run, cotangents)
-    found = zip(mistaken, _by_differences(run, list(mistaken.values()), at), strict=True)
-    return {name: gradient for name, gradient in found if bool(gradient.any())}
+    if any(cotangent.is_complex() for cotangent in cotangents):
+        mistaken[_NO_CONJ] = [cotangent.conj() for cotangent in cotangents]
+    found = dict(zip(mistaken, _by_differences(run, list(mistaken.values()), at), strict=True))
+    if _NO_CONJ in found:
+        found[_NO_CONJ] = found[_NO_CONJ].conj()
+    return {name: gradient for name, gradient in found.items() if bool(gradient.any())}
 
 
 def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
