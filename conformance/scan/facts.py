@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: Comparisons that say that a value is one of some others.
-EQUAL = (ast.Eq, ast.Is, ast.In)
 #: Comparisons that are the opposite of another.
 OPPOSITE = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
 

@@ -35,8 +35,8 @@ class Hasty(Pool):
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         return outcomes
 
-    def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
-        return False
+    def _outcome_alone(self, item: PlannedTest, outcome: TestOutcome) -> None:
+        return None
 
 
 def side_by_side(jobs: Sequence[Callable[[Forkserver], Result]], said: Callable[[Result], None]) -> list[Result]:
