@@ -103,9 +103,39 @@ def test_where_no_gradient_can_be_judged_for_a_slip_the_verdict_is_open(function
     assert said in text
 
 
+class Counts(torch.autograd.Function):
+    """Has results without a gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return (x > 1).sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.expand(3)
+
+
+class CountsWholeNumbers(Counts):
+    """Its backward is there because PyTorch asks for one."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+def test_where_no_sample_has_anything_to_differentiate_the_gradient_is_not_judged():
+    subject, text = broken(Double, (torch.arange(3),))
+    assert subject.verdict == "incomplete"
+    assert "no sample has a floating-point or complex tensor to differentiate, and the class has a backward" in text
+
+
+def test_a_backward_that_returns_none_alone_waits_for_no_such_sample():
+    assert check(CountsWholeNumbers, (torch.arange(3),)).subjects[0].verdict == "conforms"
+
+
 def test_where_no_sample_reaches_a_backward_a_warning_says_so():
-    with pytest.warns(UserWarning, match="no gradient was judged: no sample has a floating-point"):
-        check(Double, (torch.arange(3),))
+    with pytest.warns(UserWarning, match="no gradient was judged: no output of any sample requires grad"):
+        check(Counts, (X,))
 
 
 def test_a_backward_without_its_return_is_one_thing_to_tell():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import dis
+import inspect
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -12,6 +15,7 @@ from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
 
+NO_LEAF = "no sample has a floating-point or complex tensor to differentiate"
 NO_TENSOR = "with these samples it returns no tensor, so backward never runs; give samples for which it returns one"
 NO_RESULT = "with these samples it returns None, so backward never runs; perhaps forward lacks its return"
 MUTATED = "it changes an argument and returns None, so backward never runs; return the changed tensor in call="
@@ -38,6 +42,28 @@ def need_backward(subject: Subject) -> None:
         raise Skipped(f"{why}; is its {similar[0]} meant to be backward?")
     refusing = [name for name in ("backward", "vjp") if _overrides(subject.function, name)]
     raise NotApplicable(f"its {refusing[0]} does nothing but raise NotImplementedError" if refusing else why)
+
+
+def why_no_leaf(subject: Subject) -> NotApplicable | Skipped:
+    """Return how a test ends if no sample has anything to differentiate: a backward was written for one that has."""
+    if subject.function is not None and returns_gradients(subject.function):
+        return Skipped(f"{NO_LEAF}, and the class has a backward; give one")
+    return NotApplicable(NO_LEAF)
+
+
+def returns_gradients(function: Any) -> bool:
+    """Tell whether backward or vjp of a class has a return with something else than None, by its instructions."""
+    methods: list[Any] = [getattr(function, name, None) for name in ("backward", "vjp") if _overrides(function, name)]
+    codes = [getattr(inspect.unwrap(method), "__code__", None) for method in methods]
+    return any(
+        step.opname == "RETURN_VALUE" and not (before.opname == "LOAD_CONST" and _is_none(before.argval))
+        for code in codes
+        for before, step in pairwise(dis.get_instructions(code) if code else ())
+    )
+
+
+def _is_none(constant: Any) -> bool:
+    return constant is None or (isinstance(constant, tuple) and not any(one is not None for one in constant))
 
 
 def why_nothing(runs: Sequence[Any]) -> NotApplicable | Skipped:

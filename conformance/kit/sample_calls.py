@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit.backward import need_backward, why_nothing
+from conformance.kit.backward import need_backward, why_no_leaf, why_nothing
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.copies import in_layout_of, widened
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.deviations import need
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, freed
@@ -32,6 +32,7 @@ def active_samples(subject: Subject, world: World) -> list[SampleCall]:
 
     Raises:
         NotApplicable: none has.
+        Skipped: none has, and the subject is a class with a backward that returns gradients.
 
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2), 3.0), (torch.ones(2, dtype=torch.int64), 4)])
     >>> [sample.label for sample in active_samples(subject, World())]
@@ -39,7 +40,7 @@ def active_samples(subject: Subject, world: World) -> list[SampleCall]:
     """
     found = [sample for sample in every_sample(subject, world) if sample.active]
     if not found:
-        raise NotApplicable("no sample has a floating-point or complex tensor to differentiate")
+        raise why_no_leaf(subject)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Literal, overload
 
 from conformance.core.errors import UsageError
-from conformance.kit.backward import has_backward
+from conformance.kit.backward import returns_gradients
 from conformance.kit.declared import Formula
 from conformance.kit.specs import GradientKind
 from conformance.kit.subject import Call, Subject, Target
@@ -228,7 +228,7 @@ def check(
         error.__traceback__ = None  # these frames are the suite's; the caller's are in the cause
         raise error  # noqa: TRY201 a bare raise would leave out the call
     _raise_unless_good(report, strict, bad)
-    if (why := report.subjects[0].no_gradient) and has_backward(found):
+    if (why := report.subjects[0].no_gradient) and (found.function is None or returns_gradients(found.function)):
         warnings.warn(f"{found.label}: no gradient was judged: {why}", stacklevel=2)
     return report
 

@@ -100,7 +100,8 @@ def test_results_lead_back(subject: Subject, world: World) -> None:
     judged = 0
     for look in look_at(subject, world):
         run = look.sample.run()
-        if run.outputs or any(call.of("mark_non_differentiable") for call in look.witness.calls):
+        is_marked = any(call.of("mark_non_differentiable") for call in look.witness.calls)
+        if run.outputs or is_marked or not any(map(differentiable, run.tensors)):
             continue
         for at in sorted(look.sample.top.intersection(look.sample.active)):
             judged += 1
@@ -110,7 +111,7 @@ def test_results_lead_back(subject: Subject, world: World) -> None:
                 f"{_kind(run.result)}, no tensor of which leads back: autograd does not look into containers",
                 "tensors as separate outputs, or marked as non-differentiable",
             )
-    need(judged, "its results lead back, are marked, or no input is differentiated")
+    need(judged, "its results lead back, are marked or have no gradient, or no input is differentiated")
 
 
 def _kind(result: object) -> str:

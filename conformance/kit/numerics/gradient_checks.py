@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dis
-import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
 
 import torch
 
 from conformance.kit import expect
+from conformance.kit.backward import returns_gradients
 from conformance.kit.calls import Run, SampleCall, grads_kept
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
@@ -223,16 +220,6 @@ def _forgotten(sample: SampleCall) -> str:
     returned = [noted.returned for name in ("backward", "vjp") for noted in notes.of(name)]
     if not returned or any(value is not None for value in returned):
         return ""
-    function = sample.subject.function
-    lacks_return = not any(map(_returns_something, (function.backward, getattr(function, "vjp", None))))
-    return "backward lacks its return" if lacks_return else "backward returns None, as .grad is of what is not a leaf"
-
-
-def _returns_something(method: Any) -> bool:
-    """Whether a method has a return with something else than None, by its instructions."""
-    code = getattr(inspect.unwrap(method), "__code__", None)
-    steps = list(dis.get_instructions(code)) if code else []
-    return any(
-        step.opname == "RETURN_VALUE" and not (before.opname == "LOAD_CONST" and before.argval is None)
-        for before, step in pairwise(steps)
-    )
+    if not returns_gradients(sample.subject.function):
+        return "backward lacks its return, or returns None alone"
+    return "backward returns None, as .grad is of what is not a leaf"
