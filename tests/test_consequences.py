@@ -131,6 +131,24 @@ def test_ranks_that_died_in_the_same_collective_are_told_once():
     assert [found[name][0] for name in (SUM, COUNT, ONCE, LAYOUT)] == ["crash", "consequence", "consequence", "crash"]
 
 
+def test_ranks_that_hung_in_the_same_collective_are_told_once_for_the_method_that_they_hung_in():
+    where = "; the last collective it entered: allgather(4x2 float64)"
+    left_out = "rank 1 left out allreduce, in which rank 0 waited at mine.py:13, in {}"
+    one, other = "did not finish within 5 s", "hangs where earlier tests hung, and no rank does anything"
+    forward = f"{GATHER}.forward.result"
+
+    def told(method):
+        found = made(
+            outcome(forward, "timeout", message=one + where, likely=left_out.format(method)),
+            outcome(SUM, "timeout", message=other + where, likely=left_out.format(method)),
+            clauses=CLAUSES | {forward: clause(forward, spec=GATHER)},
+        )
+        return {own.id: own.verdict for own in found.subjects[0].clauses if own.verdict != "pass"}
+
+    assert told("backward") == {SUM: "timeout", forward: "consequence"}
+    assert told("forward") == {SUM: "consequence", forward: "timeout"}
+
+
 def test_the_cause_is_rather_a_clause_of_which_no_test_passed():
     found = verdicts(
         outcome(SUM, "error", message=RAISED),

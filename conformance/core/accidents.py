@@ -42,7 +42,10 @@ def accident_of(rank: RankOutcome, line: str) -> Accident:
         rank: what it gave.
         line: the line of its message that says what happened.
     """
-    return Accident(rank.outcome, without_numbers(line), place(rank))
+    _, where, collective = line.partition(IN_A_COLLECTIVE)
+    # How long a rank was waited for says nothing of the cause of a hang.
+    words = where + collective if rank.outcome == "timeout" and where else line
+    return Accident(rank.outcome, without_numbers(words), place(rank))
 
 
 def without_numbers(words: str) -> str:

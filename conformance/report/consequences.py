@@ -42,6 +42,9 @@ _TOLD_BY_PYTORCH = (
 #: The clause that a test names at the end of its message.
 _REFERENCE = re.compile(r"; see (\S+)$")
 
+#: The end of a likely cause that says in which method of the subject other ranks waited.
+_WAITED = re.compile(r", in (forward|backward)$")
+
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
     """Mark the explained clauses of a subject as consequences, with the id of their cause."""
@@ -69,14 +72,15 @@ def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
     """Sort broken clauses for the report: the stricter first; within a level, possible causes and a spec's own first.
 
     If clauses ended in the same way, and another test of one of them passed in the same world, that one is not the
-    cause.
+    cause. Neither is one on forward if ranks hang in backward, or the other way round.
     """
 
-    def place(clause: ClauseResult) -> tuple[int, bool, bool, bool]:
+    def place(clause: ClauseResult) -> tuple[int, bool, bool, bool, bool]:
         asserted = _asserted(clause)
         worlds = {test.world for test in clause.tests if test.outcome in BROKEN}
         passed = any(test.outcome == "pass" and test.world in worlds for test in clause.tests)
-        return LEVELS.index(clause.level), not asserted, passed and not asserted, clause.id.startswith("Function.")
+        is_of_contract = clause.id.startswith("Function.")
+        return LEVELS.index(clause.level), not asserted, passed and not asserted, _is_elsewhere(clause), is_of_contract
 
     return sorted(broken, key=place)
 
@@ -134,6 +138,12 @@ def _is_left_behind(clause: ClauseResult) -> bool:
 
 def _shows_what_is_left_behind(test: TestOutcome) -> bool:
     return test.likely in NOT_WAITED_FOR
+
+
+def _is_elsewhere(clause: ClauseResult) -> bool:
+    """Tell whether a clause is about one method, and every test that broke it hung in the other."""
+    methods = {found[1] for test in _broken(clause) if (found := _WAITED.search(test.likely))}
+    return methods == {"backward"} and ".forward." in clause.id or methods == {"forward"} and ".backward." in clause.id
 
 
 def _names(accident: Accident, clause: str) -> bool:
