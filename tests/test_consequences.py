@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.core.clauses import registry
-from conformance.core.outcomes import BROKEN, LEFT_BEHIND, NOT_WAITED_FOR, OUTCOMES, RankOutcome
+from conformance.core.outcomes import BROKEN, LEFT_BEHIND, NOT_WAITED_FOR, OUTCOMES, PROVED, RankOutcome
 from conformance.report.consequences import _TOLD_BY_PYTORCH
 from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
@@ -147,6 +147,9 @@ def test_ranks_that_hung_in_the_same_collective_are_told_once_for_the_method_tha
 
     assert told("backward") == {SUM: "timeout", forward: "consequence"}
     assert told("forward") == {SUM: "consequence", forward: "timeout"}
+    proof = PROVED + "rank 0 waits in allreduce([{}x3 float64]) by SUM, mine.py:13, in backward; rank 1 {}"
+    one, other, where = proof.format(4, "waits in an exchange of the suite"), proof.format(8, "has returned"), ""
+    assert told("test_mine") == {SUM: "timeout", forward: "consequence"}
 
 
 def test_the_cause_is_rather_a_clause_of_which_no_test_passed():

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import PROVED, RankOutcome
 
 ON_IMPORT = "while the subject was imported: "
 IN_A_COLLECTIVE = "; the last collective it entered: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)(?: in (.+))?', re.MULTILINE)
+#: What a simulated rank waits for in a line of the user's.
+_WAITS = re.compile(r"waits in (.+?, in \w+)(?:; rank|$)")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
 #: How the names of the suite's own files begin; in a script that carries them, those of their modules.
@@ -32,7 +34,7 @@ class Accident:
     @property
     def telling(self) -> bool:
         """Tell whether an equal accident has the same cause; a bare signal may have many causes."""
-        return bool(self.place) or self.words.startswith(ON_IMPORT) or IN_A_COLLECTIVE in self.words
+        return bool(self.place) or self.words.startswith((ON_IMPORT, PROVED)) or IN_A_COLLECTIVE in self.words
 
 
 def accident_of(rank: RankOutcome, line: str) -> Accident:
@@ -42,10 +44,20 @@ def accident_of(rank: RankOutcome, line: str) -> Accident:
         rank: what it gave.
         line: the line of its message that says what happened.
     """
-    _, where, collective = line.partition(IN_A_COLLECTIVE)
-    # How long a rank was waited for says nothing of the cause of a hang.
-    words = where + collective if rank.outcome == "timeout" and where else line
+    words = _hang(line) if rank.outcome == "timeout" else line
     return Accident(rank.outcome, without_numbers(words), place(rank))
+
+
+def _hang(line: str) -> str:
+    """Leave out how long a rank was waited for, and what other ranks do in the suite: that is not the cause of a hang.
+
+    >>> _hang("no rank can ever go on: rank 0 waits in barrier(), me.py:3, in backward; rank 1 waits in an exchange")
+    'no rank can ever go on: barrier(), me.py:3, in backward'
+    """
+    if line.startswith(PROVED) and (waits := _WAITS.findall(line)):
+        return PROVED + "; ".join(sorted(set(waits)))
+    _, where, collective = line.partition(IN_A_COLLECTIVE)
+    return where + collective or line
 
 
 def without_numbers(words: str) -> str:

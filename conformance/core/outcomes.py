@@ -43,6 +43,8 @@ LEFT_BEHIND = (
 #: The same mistake under its three names.
 NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)
 
+#: How the proof of a hang on simulated ranks begins; what each rank waits for follows.
+PROVED = "no rank can ever go on: "
 #: Stands before the ranks of a group smaller than the world, at the end of a collective's line.
 AMONG = " among ranks "
 

@@ -25,8 +25,8 @@ class GiveUpRule:
         """Say why a test is not run; empty if it is."""
         if self.rows[item.label] >= ROW:
             return (
-                f"not run: {ROW} tests of this subject in a row timed out; "
-                "raise --timeout if it is only slow, or run this test alone with -k"
+                f"not run: {ROW} tests of this subject in a row hung; mend that first, "
+                "or raise --timeout if it is only slow; -k runs this test alone"
             )
         if self.kills[item.label] >= KILLS:
             return "not run: this subject kills the forkserver, from which ranks come; run this test alone with -k"

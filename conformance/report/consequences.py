@@ -42,8 +42,8 @@ _TOLD_BY_PYTORCH = (
 #: The clause that a test names at the end of its message.
 _REFERENCE = re.compile(r"; see (\S+)$")
 
-#: The end of a likely cause that says in which method of the subject other ranks waited.
-_WAITED = re.compile(r", in (forward|backward)$")
+#: In which method of the subject a rank waited.
+_WAITED = re.compile(r", in (forward|backward)\b")
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
@@ -142,8 +142,9 @@ def _shows_what_is_left_behind(test: TestOutcome) -> bool:
 
 def _is_elsewhere(clause: ClauseResult) -> bool:
     """Tell whether a clause is about one method, and every test that broke it hung in the other."""
-    methods = {found[1] for test in _broken(clause) if (found := _WAITED.search(test.likely))}
-    return methods == {"backward"} and ".forward." in clause.id or methods == {"forward"} and ".backward." in clause.id
+    methods = {found[1] for test in _broken(clause) if (found := _WAITED.search(f"{test.likely} {test.message}"))}
+    other = {"backward": ".forward.", "forward": ".backward."}
+    return len(methods) == 1 and other[methods.pop()] in clause.id
 
 
 def _names(accident: Accident, clause: str) -> bool:
