@@ -121,7 +121,7 @@ def test_ranks_that_died_in_the_same_way_may_have_died_of_different_things(word)
 
 def test_ranks_that_died_in_the_same_collective_are_told_once():
     died = "killed by SIGABRT; the last collective it entered: {}(4x2 float64, 5x2 float64)"
-    one, other = died.format("all_to_all_single"), died.format("allreduce")
+    one, other = died.format("all_to_all_single"), died.format("all_reduce")
     found = verdicts(
         outcome(SUM, "crash", message=one),
         outcome(COUNT, "crash", message=one.replace("64", "32")),
@@ -132,8 +132,8 @@ def test_ranks_that_died_in_the_same_collective_are_told_once():
 
 
 def test_ranks_that_hung_in_the_same_collective_are_told_once_for_the_method_that_they_hung_in():
-    where = "; the last collective it entered: allgather(4x2 float64)"
-    left_out = "rank 1 left out allreduce, in which rank 0 waited at mine.py:13, in {}"
+    where = "; the last collective it entered: all_gather(4x2 float64)"
+    left_out = "rank 1 left out all_reduce, in which rank 0 waited at mine.py:13, in {}"
     one, other = "did not finish within 5 s", "hangs where earlier tests hung, and no rank does anything"
     forward = f"{GATHER}.forward.result"
 
@@ -147,7 +147,7 @@ def test_ranks_that_hung_in_the_same_collective_are_told_once_for_the_method_tha
 
     assert told("backward") == {SUM: "timeout", forward: "consequence"}
     assert told("forward") == {SUM: "consequence", forward: "timeout"}
-    proof = PROVED + "rank 0 waits in allreduce([{}x3 float64]) by SUM, mine.py:13, in backward; rank 1 {}"
+    proof = PROVED + "rank 0 waits in all_reduce([{}x3 float64]) by SUM, mine.py:13, in backward; rank 1 {}"
     one, other, where = proof.format(4, "waits in an exchange of the suite"), proof.format(8, "has returned"), ""
     assert told("test_mine") == {SUM: "timeout", forward: "consequence"}
 

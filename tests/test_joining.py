@@ -35,14 +35,14 @@ def test_ranks_that_disagree_on_whether_a_clause_applies_are_an_error():
 
 
 def test_a_rank_that_waits_for_one_where_the_clause_does_not_apply_is_not_late():
-    late, left = RankOutcome(0, "timeout", collectives=("allgather",)), RankOutcome(1, "not-applicable", "refused")
+    late, left = RankOutcome(0, "timeout", collectives=("all_gather",)), RankOutcome(1, "not-applicable", "refused")
     outcome, message = join([late, left], 2)
     assert (outcome, "rank 0 timeout, rank 1 not-applicable" in message) == ("error", True)
     assert join([replace(late, collectives=()), left], 2)[0] == "timeout", "it waited for nobody"
 
 
 def test_a_rank_that_waits_for_one_that_call_left_accuses_nobody():
-    late, why = RankOutcome(0, "timeout", collectives=("allgather",)), "call= raises outside of F: ValueError: no"
+    late, why = RankOutcome(0, "timeout", collectives=("all_gather",)), "call= raises outside of F: ValueError: no"
     left = RankOutcome(1, "not-applicable", why)
     assert join([late, left], 2) == ("not-applicable", f"rank 1 of 2: {why}")
     assert join([replace(late, collectives=()), left], 2)[0] == "timeout", "it waited for nobody"
@@ -51,9 +51,9 @@ def test_a_rank_that_waits_for_one_that_call_left_accuses_nobody():
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        (("allreduce(2 float32) among ranks 0", "allreduce(2 float32)"), True),
-        (("allreduce(2 float32) among ranks 0", "allreduce(2 float32) among ranks 0"), False),
-        (("allreduce(2 float32)", "allreduce(2 float32)"), False),
+        (("all_reduce(2 float32) among ranks 0", "all_reduce(2 float32)"), True),
+        (("all_reduce(2 float32) among ranks 0", "all_reduce(2 float32) among ranks 0"), False),
+        (("all_reduce(2 float32)", "all_reduce(2 float32)"), False),
         ((), False),
     ],
 )
@@ -66,20 +66,20 @@ def test_a_group_that_is_not_passed_on_is_named_where_ranks_hang(calls, said):
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        ([("allreduce(2 float32)",), ()], "rank 1 left out allreduce, in which rank 0 waited"),
-        ([("allreduce(2 float32)",), (), ()], "ranks 1, 2 left out allreduce, in which rank 0 waited"),
+        ([("all_reduce(2 float32)",), ()], "rank 1 left out all_reduce, in which rank 0 waited"),
+        ([("all_reduce(2 float32)",), (), ()], "ranks 1, 2 left out all_reduce, in which rank 0 waited"),
         (
-            [("allgather(2 float32)",) * 2, ("allgather(2 float32)",)],
-            "rank 1 left out allgather, in which rank 0 waited",
+            [("all_gather(2 float32)",) * 2, ("all_gather(2 float32)",)],
+            "rank 1 left out all_gather, in which rank 0 waited",
         ),
         (
             [("all_to_all_single(3 int64, 2 int64)",) * 2, ("all_to_all_single(2 int64, 3 int64)",)],
             "rank 1 left out all_to_all_single, in which rank 0 waited",
         ),
-        ([("allreduce(2 float32)",), ("allgather(2 float32)",)], ""),
-        ([("allreduce(2 float32)",), ("allreduce(2 float32)",)], ""),
+        ([("all_reduce(2 float32)",), ("all_gather(2 float32)",)], ""),
+        ([("all_reduce(2 float32)",), ("all_reduce(2 float32)",)], ""),
         ([("send([2 float32])",), ()], ""),
-        ([("allreduce(2 float32) among ranks 0",), ()], ""),
+        ([("all_reduce(2 float32) among ranks 0",), ()], ""),
         ([(), ()], ""),
     ],
 )
@@ -104,21 +104,21 @@ OWN = '  File "/home/me/layers.py", line 13 in forward\n'
     ],
 )
 def test_where_the_others_wait_is_the_line_that_a_rank_never_reached(stack, said):
-    waits = RankOutcome(0, "timeout", bystander=True, collectives=("allreduce([2 float32])",), stack=stack)
+    waits = RankOutcome(0, "timeout", bystander=True, collectives=("all_reduce([2 float32])",), stack=stack)
     assert joined(plan(SUM), [waits, RankOutcome(1, "timeout", stack=IN_THE_SUITE)], 0.5).likely.endswith(said)
 
 
 IN_PAIRS = [
-    ("reduce([2 float32]) among ranks 0,1", "allreduce([2 float32]) among ranks 0,2"),
+    ("reduce([2 float32]) among ranks 0,1", "all_reduce([2 float32]) among ranks 0,2"),
     ("reduce([2 float32]) among ranks 0,1",),
-    ("allreduce([2 float32]) among ranks 0,2",),
+    ("all_reduce([2 float32]) among ranks 0,2",),
 ]
 
 
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        ([("allreduce([2 float32])",), ("barrier()",)], "collectives differ at number 1: rank 0 called allreduce"),
+        ([("all_reduce([2 float32])",), ("barrier()",)], "collectives differ at number 1: rank 0 called all_reduce"),
         ([("send([2 float32])",), ("recv([2 float32])",)], ""),
         (
             [("send([2 float32])",), ()],
@@ -131,7 +131,7 @@ IN_PAIRS = [
         (IN_PAIRS, ""),
         (
             [*IN_PAIRS[:2], ()],
-            "collectives among ranks 0,2 differ at number 1: rank 0 called allreduce([2 float32]) among ranks 0,2; "
+            "collectives among ranks 0,2 differ at number 1: rank 0 called all_reduce([2 float32]) among ranks 0,2; "
             "rank 2 called nothing more",
         ),
     ],

@@ -500,7 +500,7 @@ def rank_1_swallows_everything(world):
             rank_1_leaves,
             ["timeout", "pass", "timeout"],
             [],
-            "rank 0 waits in allreduce([2 float32]) by SUM, test_simulated.py:{line}, in rank_1_leaves; rank 1 has",
+            "rank 0 waits in all_reduce([2 float32]) by SUM, test_simulated.py:{line}, in rank_1_leaves; rank 1 has",
         ),
         (rank_1_goes_elsewhere, ["timeout"] * 3, [], "rank 1 waits in recv([2 float32]), from rank 0"),
         (everybody_receives, ["timeout"] * 3, [], "rank 2 waits in recv([2 float32]), from rank 0"),
@@ -551,11 +551,11 @@ def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
     [
         (
             lambda world: dist.all_reduce(torch.zeros(2 + world.rank)),
-            "rank 1 called allreduce([3 float32]) by SUM, test_sim",
+            "rank 1 called all_reduce([3 float32]) by SUM, test_sim",
         ),
         (
             lambda world: dist.all_reduce(torch.zeros(2, dtype=torch.float64 if world.rank else None)),
-            "rank 1 called allreduce([2 float64])",
+            "rank 1 called all_reduce([2 float64])",
         ),
         (lambda world: [dist.barrier, of_all_reduce, of_objects][world.rank](*[world][: world.rank]), "called barrier"),
         (lambda world: dist.broadcast(own(world), world.rank), "rank 0 called broadcast([2 float32]), root 0"),

@@ -66,8 +66,8 @@ def test_a_hang_is_proved_with_the_line_and_the_call_that_replays_it(options, ca
     assert tests
     name, line = "test_simulated_check.py", LeavesOutTheFirst.backward.__code__.co_firstlineno + 4
     for test in tests:
-        assert re.search(rf"rank 1 waits in allreduce\(.*\) by SUM, {name}:{line}, in backward", test.message)
-        assert test.likely.startswith("rank 0 left out allreduce")
+        assert re.search(rf"rank 1 waits in all_reduce\(.*\) by SUM, {name}:{line}, in backward", test.message)
+        assert test.likely.startswith("rank 0 left out all_reduce")
         assert test.reproduce.endswith(call)
 
 

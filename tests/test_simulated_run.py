@@ -41,9 +41,9 @@ def test_all_ranks_of_a_world_are_one_process_that_serves_test_after_test(simula
     ("subject", "outcome", "said"),
     [
         ("backward_stays_out", "fail", "rank 2 called nothing more"),
-        ("forward_stays_out", "error", "rank 2 called allreduce([3x7 float32]) by SUM, gathers.py:"),
-        ("forward_other_collective", "error", "what the ranks called does not fit together: rank 0 called allgather"),
-        ("forward_other_shape", "error", "rank 2 called allreduce([10 float32])"),
+        ("forward_stays_out", "error", "rank 2 called all_reduce([3x7 float32]) by SUM, gathers.py:"),
+        ("forward_other_collective", "error", "what the ranks called does not fit together: rank 0 called all_gather"),
+        ("forward_other_shape", "error", "rank 2 called all_reduce([10 float32])"),
         ("forward_other_dtype", "error", "does not fit together"),
         ("backward_lone_error", "error", "rank 2 of 3: RuntimeError: only here"),
         ("forward_system_exit", "error", "rank 2 of 3: SystemExit"),

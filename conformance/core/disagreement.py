@@ -17,8 +17,10 @@ METHODS = (
     "reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced", "scatter", "send",
     "all_gather_single", "all_to_all_single", "reduce_scatter_single",
 )  # fmt: skip
-#: How messages name collectives of one tensor, whatever release or layer calls them: as torch.distributed does.
+#: How messages name collectives, whatever release or layer calls them: as torch.distributed does.
 PUBLIC = {
+    "allgather": "all_gather", "allgather_coalesced": "all_gather_coalesced", "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce_coalesced", "alltoall": "all_to_all",
     "_allgather_base": "all_gather_into_tensor", "all_gather_single": "all_gather_into_tensor",
     "allgather_into_tensor_coalesced": "all_gather_into_tensor", "alltoall_base": "all_to_all_single",
     "_reduce_scatter_base": "reduce_scatter_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
@@ -27,7 +29,7 @@ PUBLIC = {
 #: Calls that one rank issues and another answers.
 POINT_TO_POINT = ("send", "recv", "recv_anysource")
 #: The beginnings of collectives in which each rank may send parts of different sizes.
-EXCHANGES = ("all_to_all", "alltoall")
+EXCHANGES = ("all_to_all",)
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
 
@@ -94,7 +96,7 @@ def public_name(method: str) -> str:
     """Return the name of a collective for a message, from that of a method or an operator.
 
     >>> public_name("_reduce_scatter_base_"), public_name("allreduce")
-    ('reduce_scatter_tensor', 'allreduce')
+    ('reduce_scatter_tensor', 'all_reduce')
     """
     name = method.removesuffix("_")
     return PUBLIC.get(name, name)
