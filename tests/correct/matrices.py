@@ -159,7 +159,7 @@ class EigenvaluesOfAny(Function):
     @once_differentiable
     def backward(ctx, grad, _):
         (vectors,) = ctx.saved_tensors
-        return torch.linalg.solve(vectors.mH, grad[:, None] * vectors.mH)
+        return torch.linalg.solve(vectors.mH, grad[..., None] * vectors.mH)
 
 
 class UpperTriangle(Function):

@@ -31,6 +31,7 @@ from conformance.kit.variations.sizes import (
     Place,
     alike_in_size,
     are_tied,
+    in_batch,
     is_plain,
     lengthened_in,
     resized,
@@ -63,6 +64,9 @@ def size(sample: SampleCall, world: World) -> Iterator[Pick]:
     for places in alike_in_size(sample):
         names = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
         yield Pick("size", names, "longer by two than others of its size", partial(lengthened_in, places=places))
+    for chosen in dict.fromkeys([sample.active, *((at,) for at in sample.active)] if is_plain(sample) else ()):
+        names = " and ".join(sample.names[at] for at in chosen)
+        yield Pick("size", names, "a dimension more, of two samples", partial(in_batch, places=chosen))
 
 
 def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:

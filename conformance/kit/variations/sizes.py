@@ -9,7 +9,7 @@ odd: a Function that splits them in halves without checking would split them els
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -30,6 +30,9 @@ LONG = 1030
 MANY_ROWS = 130
 #: A sample of more elements than this would take long.
 MOST_ELEMENTS = 2**20
+
+#: A second sample is the first one times this: signs, bounds and order stay.
+SECOND = 0.75
 
 LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
@@ -101,6 +104,23 @@ def lengthened_in(sample: SampleCall, places: Iterable[Place]) -> SampleCall | N
     )
 
 
+def in_batch(sample: SampleCall, places: Sequence[int]) -> SampleCall | None:
+    """Return two samples along a new first dimension of some inputs; None unless forward gives the results of both.
+
+    If it does, the other dimensions have the meaning that they had: forward counts them from the last one.
+    """
+    if any(not isinstance(value, torch.Tensor) and _is_tied(value, set()) for value in sample.values):
+        return None
+    second = {at: SECOND * sample.values[at].detach() for at in places}
+    both = sample.having({at: torch.stack([sample.values[at].detach(), one]) for at, one in second.items()})
+    pairs = zip(sample.run().outputs, sample.having(second).run().outputs, strict=True)
+    expected = [torch.stack([one.detach(), other.detach()]) for one, other in pairs]
+    outputs = [output.detach() for output in both.run().outputs]
+    pairs = zip(outputs, expected, strict=True)
+    alike = [one.shape == other.shape and torch.allclose(one, other) for one, other in pairs]
+    return both if outputs and all(alike) else None
+
+
 def is_plain(sample: SampleCall) -> bool:
     """Whether every tensor is differentiated and strided, or a scalar: all others may depend on sizes."""
     tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
@@ -126,6 +146,8 @@ def is_read(sample: SampleCall, other: SampleCall) -> bool:
 
 def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
     """Move the elements beyond a smaller tensor's sizes halfway to its last one, which keeps bounds and order."""
+    if large.dim() > small.dim():
+        return torch.cat([large[:1], large[1:] / 2]).detach()
     moved = large.detach().clone()
     for dim, size in enumerate(small.shape):
         if moved.shape[dim] > size:
