@@ -54,6 +54,14 @@ NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
 
 
 def size(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """Vary each size, and give one input, or all, a dimension more."""
+    yield from resizings(sample, world)
+    for places in dict.fromkeys([sample.active, *((at,) for at in sample.active)] if is_plain(sample) else ()):
+        names = " and ".join(sample.names[at] for at in places)
+        yield Pick("size", names, "a dimension more, of two samples", partial(in_batch, places=places))
+
+
+def resizings(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary each size: in all dimensions that have it, in those of one role, and in a single dimension."""
     yield from islice(_sized(sample), SIZES_TRIED)
     if not is_plain(sample):  # indices and masks follow, if they can mean the same
@@ -64,9 +72,6 @@ def size(sample: SampleCall, world: World) -> Iterator[Pick]:
     for places in alike_in_size(sample):
         names = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
         yield Pick("size", names, "longer by two than others of its size", partial(lengthened_in, places=places))
-    for chosen in dict.fromkeys([sample.active, *((at,) for at in sample.active)] if is_plain(sample) else ()):
-        names = " and ".join(sample.names[at] for at in chosen)
-        yield Pick("size", names, "a dimension more, of two samples", partial(in_batch, places=chosen))
 
 
 def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:

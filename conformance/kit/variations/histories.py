@@ -10,7 +10,7 @@ import torch
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import differentiable, freed
-from conformance.kit.variations.axes_of_meaning import size
+from conformance.kit.variations.axes_of_meaning import resizings
 from conformance.kit.variations.batches import batch, choices, variants
 from conformance.kit.variations.transforms import outputs
 from conformance.kit.world import World
@@ -53,7 +53,7 @@ def evaluation(sample: SampleCall) -> None:
 
 def resized_calls(sample: SampleCall) -> None:
     """Call with every other size, last dimensions and largest sizes first, each with and without gradients."""
-    for pick in reversed(list(size(sample, World()))):
+    for pick in reversed(list(resizings(sample, World()))):
         with suppress(Exception):
             made = pick.value(sample)
             made.run()
