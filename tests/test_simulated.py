@@ -616,13 +616,18 @@ class Layer:
     group = None
 
 
-@pytest.mark.parametrize("ends", ["fails", "fails with a class", "uses the group of another rank", "passes"])
+@pytest.mark.parametrize(
+    "ends", ["fails", "fails with a class", "fails with an object", "uses the group of another rank", "passes"]
+)
 def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(three, ends):
     seen = []  # by no module's name
 
     def body(world):
         if ends == "fails with a class":
             Layer.group = dist.group.WORLD
+        elif ends == "fails with an object":
+            KEPT["layer"] = Layer()
+            KEPT["layer"].group = dist.group.WORLD
         elif ends == "uses the group of another rank":
             seen.append(dist.group.WORLD)
         else:
@@ -639,7 +644,8 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
     if ends == "passes":
         assert {one.outcome for one in found} == {"pass"}
         return
-    names = {"fails": f"{__name__}.KEPT", "fails with a class": f"{__name__}.Layer"}
+    kept = f"{__name__}.KEPT"
+    names = {"fails": kept, "fails with an object": kept, "fails with a class": f"{__name__}.Layer"}
     place = names.get(ends, "a variable of the process")
     said = f"not judged on simulated ranks: {place} holds the process group of one rank"
     assert {(one.outcome, one.message.partition(",")[0]) for one in found} == {("skip", said)}

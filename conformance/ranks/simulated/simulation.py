@@ -16,6 +16,7 @@ from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome,
 from conformance.core.prose import clipped
 from conformance.core.worlds import SIMULATED
 from conformance.kit.attempt import Attempt
+from conformance.kit.deviations import Unfit
 from conformance.kit.world import JUDGED, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
@@ -23,7 +24,7 @@ from conformance.ranks.simulated import kernels, shared, state
 from conformance.ranks.simulated.collectives import operation_of
 from conformance.ranks.simulated.exchanges import Exchanges
 from conformance.ranks.simulated.refusals import expect_usable
-from conformance.ranks.simulated.scheduler import Scheduler
+from conformance.ranks.simulated.scheduler import Scheduler, Stuck
 from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
 from conformance.ranks.worker import attempted
 
@@ -144,10 +145,16 @@ class Simulation:
         ended: list[Attempt | None] = [None] * self.size
 
         def job(rank: int) -> None:
-            ended[rank] = attempted(lambda: body(self.worlds[rank]))
+            ended[rank] = attempted(lambda: self._with_proof(body, rank))
 
         self.scheduler.run(job)
         return self._outcomes([found for found in ended if found is not None])
+
+    def _with_proof(self, body: Callable[[World], object], rank: int) -> object:
+        try:
+            return body(self.worlds[rank])
+        except Stuck as error:  # whose traceback nobody reads: the proof says where each rank waits
+            raise Unfit(str(error)) from None
 
     def expect(self, body: Callable[[World], object]) -> None:
         """Run a body on every rank; an exception of a rank is raised here."""
