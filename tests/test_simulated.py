@@ -546,6 +546,12 @@ def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
     assert "on this rank alone" in found[2].message
 
 
+def of_parts_that_fit_together_alone(world):
+    """Rank 0 has room for one row of each rank, and gets as many rows: two of rank 1, and none of rank 2."""
+    rows = [[1, 2, 0][world.rank], 1, 1]
+    dist.all_to_all_single(torch.zeros(3), torch.zeros(sum(rows)), [1, 1, 1], rows)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -567,6 +573,7 @@ def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
             lambda world: dist.send(own(world), 1) if world.rank == 0 else dist.recv(own(world, 3), 0),
             "rank 1 called rec",
         ),
+        (of_parts_that_fit_together_alone, "rank 1 called all_to_all_single(3 float32, 4 float32"),
     ],
 )
 def test_what_does_not_fit_together_is_told_with_what_each_rank_called(three, body, words):

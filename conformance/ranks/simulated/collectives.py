@@ -18,7 +18,7 @@ Arguments = dict[str, Any]
 Name: Any = ReduceOp.RedOpType
 
 
-#: A tensor to fill, and its sources: one tensor, or several to reduce. What is the same tuple is read once.
+#: A tensor to fill, and its sources: one tensor, or several to reduce or to join. What is the same tuple is read once.
 Transfer = tuple[Tensor, tuple[Tensor, ...]]
 Transfers = list[list[Transfer]]
 
@@ -175,16 +175,17 @@ def all_to_all(calls: list[Arguments]) -> Transfers:
 
 
 def all_to_all_single(calls: list[Arguments]) -> Transfers:
-    """``alltoall_base_``, with parts of different sizes if given."""
+    """``alltoall_base_``, with parts of different sizes if given: what arrives is one after the other in memory."""
     size = len(calls)
     sent = [_parts(call["input"], size, call["input_split_sizes"]) for call in calls]
-    return [
-        [
-            (to, (sent[other][rank],))
-            for other, to in enumerate(_parts(call["output"], size, call["output_split_sizes"]))
-        ]
-        for rank, call in enumerate(calls)
-    ]
+    found: Transfers = []
+    for rank, call in enumerate(calls):
+        to, rows, parts = call["output"], call["output_split_sizes"], tuple(each[rank] for each in sent)
+        width = to.numel() // max(to.shape[0] if rows else size, 1)
+        if [part.numel() for part in parts] != [width * number for number in rows or [1] * size]:
+            raise ValueError(f"rank {rank} has room for other numbers of elements than are sent to it")
+        found.append([(memory(to), parts)])
+    return found
 
 
 def barrier(calls: list[Arguments]) -> Transfers:
@@ -247,10 +248,10 @@ def own_part(operator: str, arguments: Arguments, rank: int, size: int) -> Tenso
 
 
 def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
-    """Copy one tensor, or reduce several in the order of the ranks."""
+    """Copy one tensor, or reduce or join several in the order of the ranks."""
+    if operation is None and len(parts) > 1:
+        return torch.cat(tuple(parts))
     total = parts[0].clone()
-    if operation is None:
-        return total
     for part in parts[1:]:
         STEPS[operation](total, part)
     return total.div_(len(parts)) if operation == Name.AVG else total

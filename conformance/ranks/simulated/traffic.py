@@ -79,12 +79,14 @@ class Collective:
             self.buffers[rank] = _recorded(True, own.clone)
         if len(self.calls) == self.size:
             self.is_full = True
+            arguments = [self.calls[each].arguments for each in range(self.size)]
             try:
-                self.transfers = OPERATORS[call.operator]([self.calls[each].arguments for each in range(self.size)])
+                made = OPERATORS[call.operator]
+                self.transfers = made(arguments) if call.operator in COPIED else _unseen(made, arguments)
             except (ValueError, RuntimeError, IndexError) as error:
                 raise Mismatch from error
-            kinds = {key: _kinds(parts) for key, parts in self._sources().items()}
-            if any(kinds[id(parts)] != _kinds([to]) for own in self.transfers for to, parts in own):
+            sources = {key: _kind(parts, call.operation) for key, parts in self._sources().items()}
+            if any(sources[id(parts)] != (to.numel(), to.dtype) for own in self.transfers for to, parts in own):
                 raise Mismatch
 
     def _sources(self) -> dict[int, tuple[Tensor, ...]]:
@@ -157,7 +159,7 @@ class Receive:
         """
         self.message, self.source = message, message.source
         assert self.tensor is not None
-        if _kinds([self.tensor]) != _kinds([message.tensor]):
+        if _kind([self.tensor], None) != _kind([message.tensor], None):
             raise Mismatch
 
     def deliver(self) -> None:
@@ -194,8 +196,15 @@ class Mailbox:
         self.receives.append(receive)
 
 
-def _kinds(tensors: Sequence[Tensor]) -> set[tuple[int, torch.dtype]]:
-    return {(tensor.numel(), tensor.dtype) for tensor in tensors}
+def _kind(parts: Sequence[Tensor], operation: Any) -> tuple[int, torch.dtype] | None:
+    """Return how many elements parts have that are reduced or joined, and their dtype; None if they do not fit."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first.numel(), first.dtype
+    sizes, dtypes = [part.numel() for part in parts], {part.dtype for part in parts}
+    if len(dtypes) > 1 or (operation is not None and len(set(sizes)) > 1):
+        return None
+    return first.numel() if operation is not None else sum(sizes), first.dtype
 
 
 def _fill(arrived: Arrivals) -> None:
