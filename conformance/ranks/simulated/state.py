@@ -50,14 +50,13 @@ MEMBERS = ((Function, "apply"), (BackwardHook, "setup_input_hook"), (BackwardHoo
 
 
 class Numbers(NamedTuple):
-    """A state of a Mersenne twister: its memory, which is quick to read, and the whole, which is slow."""
+    """A state of a Mersenne twister: its memory, which is quick to read, and the whole, which is slow.
+
+    The memory is empty if it does not determine the state: a normal number kept for later is not part of it.
+    """
 
     memory: bytes
     whole: tuple[Any, ...]
-
-    def is_that_of(self, memory: bytes) -> bool:
-        """Tell whether this memory determines the state: a normal number kept for later is not part of it."""
-        return self.memory == memory and bool(memory) and not self.whole[KEPT_NORMAL[len(self.whole)]]
 
 
 #: Where a state says whether a normal number is kept, by how many parts it has: Python's has three, NumPy's five.
@@ -82,26 +81,28 @@ class Twister:
     def taken(self) -> Numbers:
         """Return the state."""
         memory = self.memory()
-        if self.last is None or not self.last.is_that_of(memory):
-            self.last = Numbers(memory, self.read())
+        if self.last is None or not memory or memory != self.last.memory:
+            whole = self.read()
+            self.last = Numbers(b"" if whole[KEPT_NORMAL[len(whole)]] else memory, whole)
         return self.last
 
     def put(self, numbers: Numbers) -> None:
         """Restore a state, given that the last one that was taken or restored is the present one."""
-        if self.last is None or not (self.last.is_that_of(numbers.memory) and numbers.is_that_of(self.last.memory)):
+        last, self.last = self.last, numbers
+        if last is not numbers and not (last and last.memory and last.memory == numbers.memory):
             self.write(numbers.whole)
-        self.last = numbers
 
 
 #: How much memory a Mersenne twister has: its words, and the place among them (bytes).
 TWISTER = 625 * 4
+#: Where Python's generator has it: it follows the head of the object, filled up to a multiple of eight.
+HEAD = object.__basicsize__
+IS_USUAL = _random.Random.__basicsize__ == HEAD + TWISTER + 4
 
 
 def _python_memory() -> bytes:
-    """Return the memory of Python's generator, which follows the head of the object; empty if it is of another size."""
-    usual = object.__basicsize__ + TWISTER + 4  # filled up to a multiple of eight
-    own = _random.Random.__basicsize__ == usual
-    return ctypes.string_at(id(vars(random)["_inst"]) + object.__basicsize__, TWISTER) if own else b""
+    """Return the memory of Python's generator; empty if it is of another size."""
+    return ctypes.string_at(id(vars(random)["_inst"]) + HEAD, TWISTER) if IS_USUAL else b""
 
 
 def _numpy_memory() -> bytes:
