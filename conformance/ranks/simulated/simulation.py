@@ -43,6 +43,7 @@ class Work(dist.Work):
         self.simulation.scheduler.wait(self.what, self.is_ready)
         self.is_waited_for = True
         self.arrive()
+        self.what, self.is_ready, self.arrive = "", _is_done, _is_done  # what it held is let go
         return True
 
     def synchronize(self) -> None:
@@ -72,6 +73,10 @@ class Work(dist.Work):
         future: torch.futures.Future[Any] = torch.futures.Future()
         future.set_result(None)
         return future
+
+
+def _is_done() -> bool:
+    return True
 
 
 class Simulation:
@@ -206,6 +211,8 @@ class Simulation:
         collective = self.collectives[name, number]
         self.calls = collective.calls
         collective.enter(rank, call)
+        if collective.is_full:
+            del self.collectives[name, number]  # only their work keeps them
         work = Work(self, call, lambda: collective.is_full, lambda: collective.deliver(rank, call))
         if self.at_once:
             self.scheduler.wait(call, work.is_ready)

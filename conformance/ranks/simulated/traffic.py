@@ -39,6 +39,8 @@ class Mismatch(Exception):
 class Call:
     """What one rank called; its text is only made where somebody asks for it."""
 
+    __slots__ = ("arguments", "key", "operation", "operator", "records")
+
     def __init__(self, operator: str, arguments: Arguments) -> None:
         self.operator, self.arguments, self.operation = operator, arguments, operation_of(arguments)
         #: All ranks of a collective agree on these.
@@ -111,9 +113,9 @@ class Collective:
     def _read(self, operation: Any) -> dict[int, Arrivals]:
         values = {key: value_of(parts, operation) for key, parts in self._sources().items()}
         found = {rank: [(to, values[id(parts)]) for to, parts in own] for rank, own in enumerate(self.transfers)}
-        self.transfers = []
         for call in self.calls.values():
             call.arguments = {}
+        self.calls, self.transfers = {}, []
         return found
 
 
