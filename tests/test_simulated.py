@@ -546,6 +546,12 @@ def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
     assert "on this rank alone" in found[2].message
 
 
+def of_parts_that_fit_together_alone(world):
+    """Rank 0 has room for one row of each rank, and gets as many rows: two of rank 1, and none of rank 2."""
+    rows = [[1, 2, 0][world.rank], 1, 1]
+    dist.all_to_all_single(torch.zeros(3), torch.zeros(sum(rows)), [1, 1, 1], rows)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -567,6 +573,7 @@ def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
             lambda world: dist.send(own(world), 1) if world.rank == 0 else dist.recv(own(world, 3), 0),
             "rank 1 called rec",
         ),
+        (of_parts_that_fit_together_alone, "rank 1 called all_to_all_single(3 float32, 4 float32"),
     ],
 )
 def test_what_does_not_fit_together_is_told_with_what_each_rank_called(three, body, words):
@@ -616,13 +623,18 @@ class Layer:
     group = None
 
 
-@pytest.mark.parametrize("ends", ["fails", "fails with a class", "uses the group of another rank", "passes"])
+@pytest.mark.parametrize(
+    "ends", ["fails", "fails with a class", "fails with an object", "uses the group of another rank", "passes"]
+)
 def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(three, ends):
     seen = []  # by no module's name
 
     def body(world):
         if ends == "fails with a class":
             Layer.group = dist.group.WORLD
+        elif ends == "fails with an object":
+            KEPT["layer"] = Layer()
+            KEPT["layer"].group = dist.group.WORLD
         elif ends == "uses the group of another rank":
             seen.append(dist.group.WORLD)
         else:
@@ -639,7 +651,8 @@ def test_a_failure_of_code_that_keeps_its_group_in_a_variable_is_not_judged(thre
     if ends == "passes":
         assert {one.outcome for one in found} == {"pass"}
         return
-    names = {"fails": f"{__name__}.KEPT", "fails with a class": f"{__name__}.Layer"}
+    kept = f"{__name__}.KEPT"
+    names = {"fails": kept, "fails with an object": kept, "fails with a class": f"{__name__}.Layer"}
     place = names.get(ends, "a variable of the process")
     said = f"not judged on simulated ranks: {place} holds the process group of one rank"
     assert {(one.outcome, one.message.partition(",")[0]) for one in found} == {("skip", said)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import re
@@ -25,8 +26,9 @@ _MISFIT = re.compile(
 )
 
 
+@functools.lru_cache(1024)
 def foreign(file: str) -> bool:
-    """Whether a frame of this file tells an author nothing about their own code.
+    """Whether a frame of this file tells an author nothing about their own code; asked of every frame of every stack.
 
     >>> foreign(torch.nn.__file__), foreign("layers.py")
     (True, False)

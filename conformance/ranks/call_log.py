@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from conformance.core.disagreement import EXCHANGES, POINT_TO_POINT
 from conformance.core.outcomes import AMONG, RankOutcome
@@ -34,15 +34,15 @@ class Log:
         """Begin a test."""
         self.count = self.end = 0
 
-    def note(self, call: str) -> None:
-        """Log one collective; after the first ones, only count them."""
-        if os.getpid() != self.owner:
+    def note(self, line: Callable[[], str]) -> None:
+        """Log one collective, one of the first ones."""
+        if self.count >= KEPT or os.getpid() != self.owner:
             return  # a process that the subject forked is not a rank
-        line = call[:LINE] + "\n"
+        text = line()[:LINE] + "\n"
         with self.writing, contextlib.suppress(OSError):
             self.count += 1
             if self.count <= KEPT:
-                self.end += os.pwrite(self.file, line.encode(), self.end)
+                self.end += os.pwrite(self.file, text.encode(), self.end)
 
 
 def read_log(file: int) -> list[str]:

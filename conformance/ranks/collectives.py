@@ -24,8 +24,8 @@ FUNCTIONAL = (
 class Notes(Protocol):
     """A log of calls."""
 
-    def note(self, call: str) -> None:
-        """Record one collective as it starts."""
+    def note(self, line: Callable[[], str]) -> None:
+        """Record one collective as it starts; its line need not be made once enough are kept."""
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def _noted(function: Callable[..., Any], name: str, log: Notes, skip: int) -> Ca
     def noted(*args: Any, **options: Any) -> Any:
         if torch.compiler.is_compiling():  # traced, not started; recording would break the compiler's graph
             return function(*args, **options)
-        log.note(f"{name}({', '.join(described(args[skip:]))}){_among(args[0]) if skip else ''}")
+        log.note(lambda: f"{name}({', '.join(described(args[skip:]))}){_among(args[0]) if skip else ''}")
         return function(*args, **options)
 
     return noted
@@ -54,7 +54,7 @@ def _noted(function: Callable[..., Any], name: str, log: Notes, skip: int) -> Ca
 
 def _among(group: Any) -> str:
     """Return the ranks of a group that is not the whole world."""
-    if not dist.is_initialized() or group.size() == dist.get_world_size():
+    if group is dist.group.WORLD or not dist.is_initialized() or group.size() == dist.get_world_size():
         return ""
     return AMONG + ",".join(map(str, dist.get_process_group_ranks(group)))
 

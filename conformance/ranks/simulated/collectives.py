@@ -7,7 +7,7 @@ names of the operator's schema, and returns each rank's transfers. Nothing is re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,13 +18,8 @@ Arguments = dict[str, Any]
 Name: Any = ReduceOp.RedOpType
 
 
-class Transfer(NamedTuple):
-    """A tensor to fill, and its sources: one tensor, or several to reduce."""
-
-    to: Tensor
-    parts: tuple[Tensor, ...]
-
-
+#: A tensor to fill, and its sources: one tensor, or several to reduce or to join. What is the same tuple is read once.
+Transfer = tuple[Tensor, tuple[Tensor, ...]]
 Transfers = list[list[Transfer]]
 
 
@@ -54,7 +49,7 @@ def sent_from(tensor: Tensor) -> Tensor:
 def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:
     """Each tensor is the sum, or another reduction, of those of all ranks at its place."""
     sums = [tuple(map(memory, each)) for each in zip(*tensors, strict=True)]
-    return [[Transfer(memory(tensor), sums[at]) for at, tensor in enumerate(own)] for own in to]
+    return [[(memory(tensor), sums[at]) for at, tensor in enumerate(own)] for own in to]
 
 
 def all_reduce(calls: list[Arguments]) -> Transfers:
@@ -74,27 +69,21 @@ def broadcast(calls: list[Arguments]) -> Transfers:
     root = calls[0]["root_rank"]
     sent = [(memory(tensor),) for tensor in calls[root]["tensors"]]
     return [
-        [] if rank == root else [Transfer(memory(to), part) for to, part in zip(call["tensors"], sent, strict=True)]
+        [] if rank == root else [(memory(to), part) for to, part in zip(call["tensors"], sent, strict=True)]
         for rank, call in enumerate(calls)
     ]
 
 
 def all_gather(calls: list[Arguments]) -> Transfers:
     """``allgather_``."""
-    sent = [(call["input_tensors"][0],) for call in calls]
-    return [list(map(Transfer, call["output_tensors"][0], sent)) for call in calls]
+    sent = [[(call["input_tensors"][0],) for call in calls]]
+    return [_paired(call["output_tensors"], sent) for call in calls]
 
 
 def all_gather_coalesced(calls: list[Arguments]) -> Transfers:
     """``allgather_coalesced_``: for each rank, a list of its tensors."""
-    return [
-        [
-            Transfer(to, (part,))
-            for own, other in zip(call["output_lists"], calls, strict=True)
-            for to, part in zip(own, other["input_list"], strict=True)
-        ]
-        for call in calls
-    ]
+    sent = [[(part,) for part in call["input_list"]] for call in calls]
+    return [_paired(call["output_lists"], sent) for call in calls]
 
 
 def all_gather_single(calls: list[Arguments]) -> Transfers:
@@ -108,15 +97,12 @@ def all_gather_singles(calls: list[Arguments]) -> Transfers:
 
 
 def _gathered_flat(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
-    size = len(pairs)
-    return [
-        [
-            Transfer(part, (pairs[rank][1][at].reshape(-1),))
-            for at, to in enumerate(outputs)
-            for rank, part in enumerate(_rows_of(to, size))
-        ]
-        for outputs, _ in pairs
-    ]
+    sent = [[(one.reshape(-1),) for one in each] for each in zip(*(inputs for _, inputs in pairs), strict=True)]
+    return [_paired([_rows_of(to, len(pairs)) for to in outputs], sent) for outputs, _ in pairs]
+
+
+def _paired(to: Sequence[Sequence[Tensor]], sent: list[list[tuple[Tensor]]]) -> list[Transfer]:
+    return [pair for own, each in zip(to, sent, strict=True) for pair in zip(own, each, strict=True)]
 
 
 def reduce_scatter(calls: list[Arguments]) -> Transfers:
@@ -127,7 +113,7 @@ def reduce_scatter(calls: list[Arguments]) -> Transfers:
         order = sorted(range(to.dim()), key=lambda dim: -to.stride(dim))
         own = brought[rank].permute(order)
         parts = (own if part is brought[rank] else sent_from(part).view(own.shape) for part in brought)
-        found.append([Transfer(to if to.is_contiguous() else memory(to).view(own.shape), tuple(parts))])
+        found.append([(to if to.is_contiguous() else memory(to).view(own.shape), tuple(parts))])
     return found
 
 
@@ -149,7 +135,7 @@ def _scattered_sums(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers
         found.append([])
         for to, own, *each in zip(outputs, dense[rank], *dense, strict=True):
             seen = (one.as_strided(own.shape, own.stride(), one.storage_offset()) for one in each)
-            found[-1].append(Transfer(to, tuple(_rows_of(one, len(pairs))[rank] for one in seen)))
+            found[-1].append((to, tuple(_rows_of(one, len(pairs))[rank] for one in seen)))
     return found
 
 
@@ -167,39 +153,39 @@ def _rows_of(tensor: Tensor, size: int) -> Sequence[Tensor]:
 
 def gather(calls: list[Arguments]) -> Transfers:
     """``gather_``."""
+    found: Transfers = [[] for _ in calls]
     root = calls[0]["root_rank"]
-    sent = [(call["input_tensors"][0],) for call in calls]
-    return [
-        list(map(Transfer, call["output_tensors"][0], sent)) if rank == root else [] for rank, call in enumerate(calls)
-    ]
+    found[root] = _paired(calls[root]["output_tensors"], [[(call["input_tensors"][0],) for call in calls]])
+    return found
 
 
 def scatter(calls: list[Arguments]) -> Transfers:
     """``scatter_``."""
     sent = calls[calls[0]["root_rank"]]["input_tensors"][0]
     into = [memory(call["output_tensors"][0]) for call in calls]
-    return [[Transfer(to, (sent_from(part),))] for to, part in zip(into, sent, strict=True)]
+    return [[(to, (sent_from(part),))] for to, part in zip(into, sent, strict=True)]
 
 
 def all_to_all(calls: list[Arguments]) -> Transfers:
     """``alltoall_``."""
     return [
-        [Transfer(to, (other["input_tensors"][rank],)) for to, other in zip(call["output_tensors"], calls, strict=True)]
+        [(to, (other["input_tensors"][rank],)) for to, other in zip(call["output_tensors"], calls, strict=True)]
         for rank, call in enumerate(calls)
     ]
 
 
 def all_to_all_single(calls: list[Arguments]) -> Transfers:
-    """``alltoall_base_``, with parts of different sizes if given."""
+    """``alltoall_base_``, with parts of different sizes if given: what arrives is one after the other in memory."""
     size = len(calls)
     sent = [_parts(call["input"], size, call["input_split_sizes"]) for call in calls]
-    return [
-        [
-            Transfer(to, (sent[other][rank],))
-            for other, to in enumerate(_parts(call["output"], size, call["output_split_sizes"]))
-        ]
-        for rank, call in enumerate(calls)
-    ]
+    found: Transfers = []
+    for rank, call in enumerate(calls):
+        to, rows, parts = call["output"], call["output_split_sizes"], tuple(each[rank] for each in sent)
+        width = to.numel() // max(to.shape[0] if rows else size, 1)
+        if [part.numel() for part in parts] != [width * number for number in rows or [1] * size]:
+            raise ValueError(f"rank {rank} has room for other numbers of elements than are sent to it")
+        found.append([(memory(to), parts)])
+    return found
 
 
 def barrier(calls: list[Arguments]) -> Transfers:
@@ -262,10 +248,10 @@ def own_part(operator: str, arguments: Arguments, rank: int, size: int) -> Tenso
 
 
 def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
-    """Copy one tensor, or reduce several in the order of the ranks."""
+    """Copy one tensor, or reduce or join several in the order of the ranks."""
+    if operation is None and len(parts) > 1:
+        return torch.cat(tuple(parts))
     total = parts[0].clone()
-    if operation is None:
-        return total
     for part in parts[1:]:
         STEPS[operation](total, part)
     return total.div_(len(parts)) if operation == Name.AVG else total

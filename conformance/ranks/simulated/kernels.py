@@ -41,7 +41,7 @@ class Carrier(Protocol):
     def carry_out(self, operator: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> dist.Work:
         """Begin an operator for the rank whose turn it is; its arguments are by name."""
 
-    def note(self, call: str) -> None:
+    def note(self, line: Callable[[], str]) -> None:
         """Record a collective that it enters."""
 
 
@@ -50,9 +50,9 @@ class _Here(threading.local):
 
     world: Carrier | None = None
 
-    def note(self, call: str) -> None:
+    def note(self, line: Callable[[], str]) -> None:
         if self.world is not None:
-            self.world.note(call)
+            self.world.note(line)
 
 
 here = _Here()

@@ -40,7 +40,7 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
         own = [_rows(arguments, end, rank, size) for end in ("input", "output")]
         if own[0] != own[1]:
             raise ValueError(f"rank {rank} sends itself {own[0]} elements, and has room for {own[1]}")
-    if not all(tensor.is_contiguous() for tensor in whole):
+    if whole and not all(tensor.is_contiguous() for tensor in whole):
         raise ValueError("Tensors must be contiguous")
     if operator in REDUCED or operator == "broadcast_":
         for tensor in arguments["tensors"]:

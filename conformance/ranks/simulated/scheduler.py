@@ -32,7 +32,7 @@ class Turn:
     thread: threading.Thread | None = None
     own: state.Saved | None = None
     ended: bool = True
-    what: str = ""
+    what: object = ""
     ready: Callable[[], bool] | None = None
     wakes: float = 0.0
     #: True if it had not ended when no rank could go on.
@@ -89,11 +89,11 @@ class Scheduler:
         finally:
             state.put(self._outside)
 
-    def wait(self, what: str, ready: Callable[[], bool], seconds: float = 0.0) -> None:
+    def wait(self, what: object, ready: Callable[[], bool], seconds: float = 0.0) -> None:
         """Let other ranks go on until something is ready.
 
         Args:
-            what: what this rank waits for, for a message.
+            what: what this rank waits for; a message shows its text.
             ready: returns whether the wait is over.
             seconds: how long to sleep, on a clock that advances only when no rank can run.
 

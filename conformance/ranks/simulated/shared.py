@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import linecache
 import re
 import sys
+import types
 from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -16,13 +16,21 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 #: Modules that keep groups for each rank, or none.
-OWN = {"torch", "conformance", "numpy", "sympy", "pytest", "_pytest", *sys.stdlib_module_names} - {"__main__"}
+OWN = {"torch", "torchgen", "conformance", "numpy", "sympy", "pytest", "_pytest", *sys.stdlib_module_names}
+OWN -= {"__main__"}
 SHARED = (
     "not judged on simulated ranks: {} holds the process group of one rank, and all of them share it; "
     "use real ranks, without --backend simulated or simulated=True"
 )
 #: In a container with more values, none is looked for.
 MOST = 100
+#: What most values are: no group, and without parts. By id, for a class may refuse to be hashed.
+PLAIN = {
+    *map(id, (type(None), bool, int, float, str, bytes, property, staticmethod, classmethod, ModuleType)),
+    *map(id, (types.FunctionType, types.BuiltinFunctionType, types.GetSetDescriptorType, types.MemberDescriptorType)),
+    *map(id, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)),
+}
+CONTAINERS = (list, tuple, set)
 #: A statement with which a function says that it sets variables of its module.
 GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)", re.MULTILINE)
 #: What makes process groups. Other modules keep what they have changed of the process: that is for all ranks.
@@ -77,28 +85,30 @@ def why_not(groups: Sequence[Mapping[Any, str]], is_used: bool) -> str:
 def holder(names: Collection[str]) -> str:
     """Return the name of a variable that holds one of these groups, itself or two levels below; empty if none does."""
     for key, module in list(sys.modules.items()):
-        if key.partition(".")[0] in OWN:
-            continue
-        for name, value in list(getattr(module, "__dict__", {}).items()):
-            if any(_is_group(one, names) for part in _with_parts(value) for one in _with_parts(part)):
-                return f"{key}.{name}"
+        if key.partition(".")[0] not in OWN:
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                if id(type(value)) not in PLAIN and _holds(value, names, levels=2):
+                    return f"{key}.{name}"
     return ""
 
 
-def _with_parts(value: Any) -> list[Any]:
-    """Return a value and those in it, or in a class; an object of a lazy or odd class has none."""
-    parts: Collection[Any] = ()
-    if isinstance(value, dict):
-        parts = value.values()
-    elif isinstance(value, list | tuple | set):
-        parts = value
-    else:
-        with contextlib.suppress(Exception):  # also where a class refuses to say where it is from
-            kind = value if isinstance(value, type) else type(value)
-            parts = vars(value).values() if str(kind.__module__).partition(".")[0] not in OWN else ()
-    return [value, *parts] if len(parts) <= MOST else [value]
-
-
-def _is_group(value: Any, names: Collection[str]) -> bool:
+def _holds(value: Any, names: Collection[str], levels: int) -> bool:
     kind = type(value)  # an odd class may say that it is another one
-    return kind is DeviceMesh or (issubclass(kind, dist.ProcessGroup) and value.group_name in names)
+    if kind is DeviceMesh or issubclass(kind, dist.ProcessGroup):
+        return kind is DeviceMesh or value.group_name in names
+    parts = _parts_of(value, kind) if levels else ()
+    inside = [one for one in parts if id(type(one)) not in PLAIN] if len(parts) <= MOST else []
+    return any(_holds(one, names, levels - 1) for one in inside)
+
+
+def _parts_of(value: Any, kind: type) -> Any:
+    """Return the values in a container, an object or a class; one of a lazy or odd class has none."""
+    if issubclass(kind, dict):
+        return value.values()
+    if issubclass(kind, CONTAINERS):
+        return value
+    try:
+        origin = value.__module__ if issubclass(kind, type) else kind.__module__
+        return vars(value).values() if str(origin).partition(".")[0] not in OWN else ()
+    except Exception:  # a class may refuse even to say where it is from
+        return ()

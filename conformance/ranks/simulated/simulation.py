@@ -11,30 +11,27 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from conformance.core.disagreement import public_name
 from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome, judgements_from
 from conformance.core.prose import clipped
 from conformance.core.worlds import SIMULATED
 from conformance.kit.attempt import Attempt
+from conformance.kit.deviations import Unfit
 from conformance.kit.world import JUDGED, World
 from conformance.ranks.call_log import KEPT, LINE
-from conformance.ranks.collectives import described
 from conformance.ranks.simulated import kernels, shared, state
-from conformance.ranks.simulated.collectives import operation_of
 from conformance.ranks.simulated.exchanges import Exchanges
 from conformance.ranks.simulated.refusals import expect_usable
-from conformance.ranks.simulated.scheduler import Scheduler
-from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
+from conformance.ranks.simulated.scheduler import Scheduler, Stuck
+from conformance.ranks.simulated.traffic import Call, Collective, Mailbox, Message, Mismatch, Receive
 from conformance.ranks.worker import attempted
-
-#: The arguments that name a rank, as a message shows them.
-ENDS = {"root_rank": "root", "src": "from rank", "dst": "to rank"}
 
 
 class Work(dist.Work):
     """The work of one collective on a rank: it ends when that rank waits for it."""
 
-    def __init__(self, simulation: Simulation, what: str, is_ready: Callable[[], bool], arrive: Callable[[], object]):
+    def __init__(
+        self, simulation: Simulation, what: object, is_ready: Callable[[], bool], arrive: Callable[[], object]
+    ):
         super().__init__()
         self.simulation, self.what, self.is_ready, self.arrive = simulation, what, is_ready, arrive
         self.is_waited_for = False
@@ -46,6 +43,7 @@ class Work(dist.Work):
         self.simulation.scheduler.wait(self.what, self.is_ready)
         self.is_waited_for = True
         self.arrive()
+        self.what, self.is_ready, self.arrive = "", _is_done, _is_done  # what it held is let go
         return True
 
     def synchronize(self) -> None:
@@ -77,6 +75,10 @@ class Work(dist.Work):
         return future
 
 
+def _is_done() -> bool:
+    return True
+
+
 class Simulation:
     """N simulated ranks. Close it, or use it as a context manager.
 
@@ -99,7 +101,9 @@ class Simulation:
         self.entered: dict[tuple[str, int], int] = {}
         self.mail: dict[tuple[str, int], Mailbox] = {}
         self.logs: list[list[str]] = [[] for _ in range(size)]
-        self.texts: dict[int, str] = {}
+        #: What ends the names of a rank's groups, and the calls of the collective that was entered last.
+        self.marks = [""] * size
+        self.calls: dict[int, Call] = {}
         self.at_odds: set[int] = set()  # the ranks whose calls do not match
         self.exchanges = among = Exchanges(size)
         self.at_once = self.is_group_shared = False
@@ -114,6 +118,7 @@ class Simulation:
             kernels.here.world = self
             self.names[rank] = distributed_c10d._pg_names
             dist.init_process_group(kernels.GLOO, store=store, rank=rank, world_size=size)
+            _, self.marks[rank] = state.parts_of_name(dist.group.WORLD)
 
         self.scheduler.run(join)
 
@@ -144,10 +149,16 @@ class Simulation:
         ended: list[Attempt | None] = [None] * self.size
 
         def job(rank: int) -> None:
-            ended[rank] = attempted(lambda: body(self.worlds[rank]))
+            ended[rank] = attempted(lambda: self._with_proof(body, rank))
 
         self.scheduler.run(job)
         return self._outcomes([found for found in ended if found is not None])
+
+    def _with_proof(self, body: Callable[[World], object], rank: int) -> object:
+        try:
+            return body(self.worlds[rank])
+        except Stuck as error:  # whose traceback nobody reads: the proof says where each rank waits
+            raise Unfit(str(error)) from None
 
     def expect(self, body: Callable[[World], object]) -> None:
         """Run a body on every rank; an exception of a rank is raised here."""
@@ -169,58 +180,53 @@ class Simulation:
         """Tell whether some work of the last body was never waited for."""
         return not all(work.is_waited_for for work in self.begun)
 
-    def note(self, call: str) -> None:
+    def note(self, line: Callable[[], str]) -> None:
         """Record a collective that the present rank enters."""
         log = self.logs[self.scheduler.current]
         if len(log) < KEPT:
-            log.append(call[:LINE])
+            log.append(line()[:LINE])
 
     def carry_out(self, operator: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> Work:
         """Begin an operator for the rank whose turn it is."""
-        rank, size, operation = group.rank(), group.size(), operation_of(arguments)
-        expect_usable(operator, arguments, operation, rank, size)
-        text = f"{public_name(operator)}({', '.join(described(arguments.values()))}){_how(arguments, operation)}"
-        self.scheduler.wait(text, lambda: True)  # another rank may be first, if the order is random
-        name = state.name_among_ranks(group)
-        own = self.names[self.scheduler.current]
-        self.is_group_shared |= any(group.group_name in names.values() for names in self.names if names is not own)
+        rank, size, call = group.rank(), group.size(), Call(operator, arguments)
+        expect_usable(operator, arguments, call.operation, rank, size)
+        self.scheduler.wait(call, lambda: True)  # another rank may be first, if the order is random
+        name, mark = state.parts_of_name(group)
+        self.is_group_shared |= mark not in {"", self.marks[self.scheduler.current]}
         try:
-            if "tag" in arguments:
-                return self._message(operator, arguments, name, rank, text)
-            return self._collective(operator, arguments, operation, (name, rank, size), text)
+            return self._message(call, name, rank) if "tag" in arguments else self._collective(call, name, rank, size)
         except Mismatch:
             members = dist.get_process_group_ranks(group)
-            brought = {members[each]: line for each, line in sorted(self.texts.items())}
+            brought = {members[each]: line for each, line in sorted(self.calls.items())}
             each = (f"rank {rank} called {line}{self.scheduler.place_of(rank)}" for rank, line in brought.items())
             self.at_odds = set(brought)
             self.scheduler.stop(f"what the ranks called does not fit together: {'; '.join(each)}")
-            self.scheduler.wait(text, lambda: False)
+            self.scheduler.wait(call, lambda: False)
             raise
 
-    def _collective(
-        self, operator: str, arguments: dict[str, Any], operation: Any, at: tuple[str, int, int], text: str
-    ) -> Work:
-        name, rank, size = at
+    def _collective(self, call: Call, name: str, rank: int, size: int) -> Work:
         number = self.entered[name, rank] = self.entered.get((name, rank), -1) + 1
         if (name, number) not in self.collectives:
-            self.collectives[name, number] = Collective(operator, size, operation)
+            self.collectives[name, number] = Collective(size)
         collective = self.collectives[name, number]
-        self.texts = collective.texts
-        collective.enter(rank, arguments, operator, operation, text)
-        work = Work(self, text, lambda: collective.is_full, lambda: collective.deliver(rank))
+        self.calls = collective.calls
+        collective.enter(rank, call)
+        if collective.is_full:
+            del self.collectives[name, number]  # only their work keeps them
+        work = Work(self, call, lambda: collective.is_full, lambda: collective.deliver(rank, call))
         if self.at_once:
-            self.scheduler.wait(text, lambda: collective.is_full)
-            collective.deliver(rank)
+            self.scheduler.wait(call, work.is_ready)
+            work.arrive()
         return work
 
-    def _message(self, operator: str, arguments: dict[str, Any], name: str, rank: int, text: str) -> Work:
-        (tensor,), tag = arguments["tensors"], arguments["tag"]
-        self.texts = {rank: text}
-        if operator == "send":
+    def _message(self, call: Call, name: str, rank: int) -> Work:
+        (tensor,), tag = call.arguments["tensors"], call.arguments["tag"]
+        self.calls, text = {rank: call}, str(call)  # as text, for work keeps no tensor alive
+        if call.operator == "send":
             message = Message(tensor, rank, tag)
-            self.mail.setdefault((name, arguments["dst"]), Mailbox()).send(message)
+            self.mail.setdefault((name, call.arguments["dst"]), Mailbox()).send(message)
             return Work(self, text, lambda: True, message.read)
-        receive = Receive(tensor, arguments.get("src"), tag)
+        receive = Receive(tensor, call.arguments.get("src"), tag)
         self.mail.setdefault((name, rank), Mailbox()).receive(receive)
         work = Work(self, text, lambda: receive.is_paired, receive.deliver)
         work.receive = receive
@@ -255,9 +261,3 @@ class Simulation:
         if (len(ends) > 1 or ends & {*BROKEN}) and (why := shared.why_not(self.names, self.is_group_shared)):
             return [RankOutcome(rank, "skip", why) for rank in range(self.size)]
         return outcomes
-
-
-def _how(arguments: dict[str, Any], operation: Any) -> str:
-    """Return the arguments on which ranks must agree: the kind of a reduction, and the root."""
-    how = "" if operation is None else f" by {operation.name}"
-    return how + "".join(f", {word} {arguments[name]}" for name, word in ENDS.items() if name in arguments)

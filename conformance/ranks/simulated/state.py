@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import _random
 import ctypes
+import functools
 import itertools
 import random
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from torch.utils.hooks import BackwardHook
 from conformance.kit import seeds, stand_ins
 from conformance.ranks.simulated.shared import set_by_functions
 
+ABSENT = object()
 #: Dictionaries in which torch.distributed keeps its groups, and the number that the next group's name is made of.
 GROUPS = ("_pg_map", "_pg_names", "_pg_group_ranks", "_pg_backend_config", "_tags_to_pg", "_pg_to_tag")
 NUMBERS = ("_group_count",)
@@ -48,14 +50,13 @@ MEMBERS = ((Function, "apply"), (BackwardHook, "setup_input_hook"), (BackwardHoo
 
 
 class Numbers(NamedTuple):
-    """A state of a Mersenne twister: its memory, which is quick to read, and the whole, which is slow."""
+    """A state of a Mersenne twister: its memory, which is quick to read, and the whole, which is slow.
+
+    The memory is empty if it does not determine the state: a normal number kept for later is not part of it.
+    """
 
     memory: bytes
     whole: tuple[Any, ...]
-
-    def is_that_of(self, memory: bytes) -> bool:
-        """Tell whether this memory determines the state: a normal number kept for later is not part of it."""
-        return self.memory == memory and bool(memory) and not self.whole[KEPT_NORMAL[len(self.whole)]]
 
 
 #: Where a state says whether a normal number is kept, by how many parts it has: Python's has three, NumPy's five.
@@ -80,26 +81,28 @@ class Twister:
     def taken(self) -> Numbers:
         """Return the state."""
         memory = self.memory()
-        if self.last is None or not self.last.is_that_of(memory):
-            self.last = Numbers(memory, self.read())
+        if self.last is None or not memory or memory != self.last.memory:
+            whole = self.read()
+            self.last = Numbers(b"" if whole[KEPT_NORMAL[len(whole)]] else memory, whole)
         return self.last
 
     def put(self, numbers: Numbers) -> None:
         """Restore a state, given that the last one that was taken or restored is the present one."""
-        if self.last is None or not (self.last.is_that_of(numbers.memory) and numbers.is_that_of(self.last.memory)):
+        last, self.last = self.last, numbers
+        if last is not numbers and not (last and last.memory and last.memory == numbers.memory):
             self.write(numbers.whole)
-        self.last = numbers
 
 
 #: How much memory a Mersenne twister has: its words, and the place among them (bytes).
 TWISTER = 625 * 4
+#: Where Python's generator has it: it follows the head of the object, filled up to a multiple of eight.
+HEAD = object.__basicsize__
+IS_USUAL = _random.Random.__basicsize__ == HEAD + TWISTER + 4
 
 
 def _python_memory() -> bytes:
-    """Return the memory of Python's generator, which follows the head of the object; empty if it is of another size."""
-    usual = object.__basicsize__ + TWISTER + 4  # filled up to a multiple of eight
-    own = _random.Random.__basicsize__ == usual
-    return ctypes.string_at(id(vars(random)["_inst"]) + object.__basicsize__, TWISTER) if own else b""
+    """Return the memory of Python's generator; empty if it is of another size."""
+    return ctypes.string_at(id(vars(random)["_inst"]) + HEAD, TWISTER) if IS_USUAL else b""
 
 
 def _numpy_memory() -> bytes:
@@ -114,11 +117,21 @@ _numpy = Twister(
 )
 
 
+class Variable(NamedTuple):
+    """A variable of a module or a class, by its name there."""
+
+    owner: ModuleType | type
+    there: Mapping[str, Any]
+    name: str
+
+
 @dataclass
 class Saved:
     """One rank's own state of the process."""
 
-    variables: list[tuple[ModuleType | type, str, Any]]
+    variables: tuple[Variable, ...]
+    #: Their values, in the same order; ABSENT for one that is not there.
+    values: list[Any]
     torch_numbers: torch.Tensor
     python_numbers: Numbers
     numpy_numbers: Numbers | None
@@ -126,15 +139,20 @@ class Saved:
     stand_ins: list[stand_ins.StandIn]
 
 
+@functools.lru_cache(1)
+def _variables(modules: int, others: int) -> tuple[Variable, ...]:
+    """List the variables; again only where the number of modules has changed, for this is asked at each switch."""
+    owners: list[tuple[Any, tuple[str, ...]]] = [(owner, (name,)) for owner, name in MEMBERS]
+    owners += [(sys.modules.get(key), names) for key, names in (VARIABLES | OTHERS).items()]
+    return tuple(Variable(owner, vars(owner), name) for owner, names in owners if owner for name in names)
+
+
 def taken() -> Saved:
     """Save the state, and remove replacements of classes' methods."""
-    variables: list[tuple[ModuleType | type, str, Any]] = [(owner, name, vars(owner)[name]) for owner, name in MEMBERS]
-    for key, names in itertools.chain(VARIABLES.items(), OTHERS.items()):
-        if (module := sys.modules.get(key)) is not None:
-            there = vars(module)
-            variables += [(module, name, there[name]) for name in names if name in there]
+    variables = _variables(len(sys.modules), len(OTHERS))
     return Saved(
         variables,
+        [there.get(name, ABSENT) for _, there, name in variables],
         torch.default_generator.get_state(),
         _python.taken(),
         _numpy.taken() if seeds.numpy_random() else None,
@@ -151,17 +169,18 @@ def begin() -> Saved:
 
 def with_later_modules(own: Saved, outside: Saved) -> Saved:
     """Return a rank's state with the variables of modules that have been imported since it was saved."""
-    if len(own.variables) == len(outside.variables):
+    if own.variables is outside.variables:
         return own
-    there = {(id(owner), name) for owner, name, _ in own.variables}
-    later = [variable for variable in outside.variables if (id(variable[0]), variable[1]) not in there]
-    return replace(own, variables=own.variables + later)
+    there = {(id(owner), name): value for (owner, _, name), value in zip(own.variables, own.values, strict=True)}
+    ours = zip(outside.variables, outside.values, strict=True)
+    values = [there.get((id(owner), name), value) for (owner, _, name), value in ours]
+    return replace(own, variables=outside.variables, values=values)
 
 
 def put(saved: Saved) -> None:
     """Restore a state."""
-    for owner, name, value in saved.variables:
-        if vars(owner).get(name) is not value:
+    for (owner, there, name), value in zip(saved.variables, saved.values, strict=True):
+        if value is not ABSENT and there.get(name) is not value:
             setattr(owner, name, value)
     torch.default_generator.set_state(saved.torch_numbers)
     _python.put(saved.python_numbers)
@@ -172,9 +191,10 @@ def put(saved: Saved) -> None:
     stand_ins.put_up(saved.stand_ins)
 
 
-def name_among_ranks(group: Any) -> str:
-    """Return the name of a group without the part that is unique to a rank."""
-    return str(group.group_name).partition("@")[0]
+def parts_of_name(group: Any) -> tuple[str, str]:
+    """Return the name of a group as all its ranks know it, and what only those of the same rank end with."""
+    name, _, mark = str(group.group_name).partition("@")
+    return name, mark
 
 
 def fresh(outside: Saved) -> Saved:
@@ -184,8 +204,8 @@ def fresh(outside: Saved) -> Saved:
     new |= {"_world": distributed_c10d._World(), "_backend": None, "_default_pg_init_method": None}
     new |= {NAMING: lambda *args, **options: f"{_naming(*args, **options)}@{number}"}
     new |= {"filters": [("ignore", None, Warning, None, 0)]}  # as in a rank's process
-    variables = [
-        (owner, name, new.get(name, value) if owner.__name__ in VARIABLES else value)
-        for owner, name, value in outside.variables
+    values = [
+        new.get(name, value) if owner.__name__ in VARIABLES and value is not ABSENT else value
+        for (owner, _, name), value in zip(outside.variables, outside.values, strict=True)
     ]
-    return replace(outside, variables=variables, stand_ins=[])
+    return replace(outside, values=values, stand_ins=[])

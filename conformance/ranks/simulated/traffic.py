@@ -5,92 +5,116 @@ Values are read when the first rank waits, and arrive at each rank when that ran
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from conformance.ranks.simulated.collectives import COPIED, OPERATORS, Arguments, Transfers, memory, own_part, value_of
+from conformance.core.disagreement import public_name
+from conformance.ranks.collectives import described
+from conformance.ranks.simulated.collectives import (
+    COPIED,
+    OPERATORS,
+    Arguments,
+    Transfers,
+    memory,
+    operation_of,
+    own_part,
+    value_of,
+)
+
+_Result = TypeVar("_Result")
+#: What arrives on a rank: each tensor with its values.
+Arrivals = list[tuple[Tensor, Tensor]]
+#: The arguments that name a rank, as a message shows them.
+ENDS = {"root_rank": "root", "src": "from rank", "dst": "to rank"}
 
 
 class Mismatch(Exception):
     """Arguments of ranks in a collective, or of a send and its receive, do not match."""
 
 
+class Call:
+    """What one rank called; its text is only made where somebody asks for it."""
+
+    __slots__ = ("arguments", "key", "operation", "operator", "records")
+
+    def __init__(self, operator: str, arguments: Arguments) -> None:
+        self.operator, self.arguments, self.operation = operator, arguments, operation_of(arguments)
+        #: All ranks of a collective agree on these.
+        self.key = operator, self.operation, arguments.get("root_rank"), arguments.get("root_tensor")
+        #: Whether the rank recorded gradients when it called.
+        self.records = torch.is_grad_enabled()
+
+    def __str__(self) -> str:
+        own, how = self.arguments, f" by {self.operation.name}" if self.operation is not None else ""
+        how += "".join(f", {word} {own[name]}" for name, word in ENDS.items() if name in own)
+        return f"{public_name(self.operator)}({', '.join(_unseen(described, own.values()))}){how}"
+
+
 @dataclass
 class Collective:
-    """One collective of a group: each rank's arguments, and the ranks that have received their values."""
+    """One collective of a group: what each rank called, and the ranks that have received their values."""
 
-    operator: str
     size: int
-    operation: Any = None
-    calls: dict[int, Arguments] = field(default_factory=dict)
-    texts: dict[int, str] = field(default_factory=dict)
+    calls: dict[int, Call] = field(default_factory=dict)
     is_full: bool = False
-    #: Whether each rank recorded gradients when it called, and a copy of its own part, as a backend's buffer holds it.
-    modes: dict[int, bool] = field(default_factory=dict)
+    #: A copy of a rank's own part, as a backend's buffer holds it.
     buffers: dict[int, Tensor] = field(default_factory=dict)
     transfers: Transfers = field(default_factory=list)
     #: After values were read: what is still to be delivered, by rank. Nothing else is kept alive.
-    arrivals: dict[int, list[tuple[Tensor, Tensor]]] | None = None
+    arrivals: dict[int, Arrivals] | None = None
 
-    def enter(self, rank: int, arguments: Arguments, operator: str, operation: Any, text: str) -> None:
-        """Add the arguments of a rank.
+    def enter(self, rank: int, call: Call) -> None:
+        """Add the call of a rank.
 
         Raises:
-            Mismatch: they do not match those of other ranks.
+            Mismatch: it does not match those of other ranks.
         """
-        self.texts[rank] = text
-        root, own = ((call.get("root_rank"), call.get("root_tensor")) for call in (self._first(arguments), arguments))
-        if operator != self.operator or operation != self.operation or root != own:
+        self.calls[rank] = call
+        if call.key != next(iter(self.calls.values())).key:
             raise Mismatch
-        self.calls[rank], self.modes[rank] = arguments, torch.is_grad_enabled()
-        own_input = own_part(operator, arguments, rank, self.size)
-        if own_input is not None and self.modes[rank] and own_input.requires_grad:
-            with _unseen(records=True):
-                self.buffers[rank] = own_input.clone()
+        own = own_part(call.operator, call.arguments, rank, self.size) if call.records else None
+        if own is not None and own.requires_grad:
+            self.buffers[rank] = _recorded(True, own.clone)
         if len(self.calls) == self.size:
             self.is_full = True
+            arguments = [self.calls[each].arguments for each in range(self.size)]
             try:
-                self.transfers = OPERATORS[operator]([self.calls[rank] for rank in range(self.size)])
+                made = OPERATORS[call.operator]
+                self.transfers = made(arguments) if call.operator in COPIED else _unseen(made, arguments)
             except (ValueError, RuntimeError, IndexError) as error:
                 raise Mismatch from error
-            if not all(_fits(to, parts) for own in self.transfers for to, parts in own):
+            sources = {key: _kind(parts, call.operation) for key, parts in self._sources().items()}
+            if any(sources[id(parts)] != (to.numel(), to.dtype) for own in self.transfers for to, parts in own):
                 raise Mismatch
 
-    def _first(self, arguments: Arguments) -> Arguments:
-        return next(iter(self.calls.values()), arguments)
+    def _sources(self) -> dict[int, tuple[Tensor, ...]]:
+        """Return what is read, by id: many ranks receive the same."""
+        return {id(parts): parts for own in self.transfers for _, parts in own}
 
-    def deliver(self, rank: int) -> None:
-        """Deliver values to a rank; the first delivery reads the values of all ranks."""
-        with _unseen():
-            if self.arrivals is None:
-                self.arrivals = self._read()
-            own = self.arrivals.pop(rank, [])
-            if self.operator not in COPIED:
-                _fill(own)
-                return
-            if rank in self.buffers:
-                ((to, value),) = own
-                own = [(to, self.buffers.pop(rank).copy_(value))]
+    def deliver(self, rank: int, call: Call) -> None:
+        """Deliver values to a rank that made this call; the first delivery reads the values of all ranks."""
+        if self.arrivals is None:
+            self.arrivals = _unseen(self._read, call.operation)
+        own = self.arrivals.pop(rank, [])
+        if call.operator not in COPIED:
+            _unseen(_fill, own)
+            return
+        if rank in self.buffers:
+            ((to, value),) = own
+            own = [(to, _unseen(self.buffers.pop(rank).copy_, value))]
         # PyTorch copies this one's result in the thread that waits, others' in one that goes on as the call did.
-        is_late = self.operator == "_reduce_scatter_base_"
-        with _unseen(records=torch.is_grad_enabled() if is_late else self.modes[rank]):
-            _fill(own)
+        is_late = call.operator == "_reduce_scatter_base_"
+        _recorded(torch.is_grad_enabled() if is_late else call.records, _fill, own)
 
-    def _read(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
-        values: dict[tuple[int, ...], Tensor] = {}
-        for own in self.transfers:
-            for _, parts in own:
-                key = tuple(map(id, parts))
-                if key not in values:
-                    values[key] = value_of(parts, self.operation)
-        found = {
-            rank: [(to, values[tuple(map(id, parts))]) for to, parts in own] for rank, own in enumerate(self.transfers)
-        }
+    def _read(self, operation: Any) -> dict[int, Arrivals]:
+        values = {key: value_of(parts, operation) for key, parts in self._sources().items()}
+        found = {rank: [(to, values[id(parts)]) for to, parts in own] for rank, own in enumerate(self.transfers)}
+        for call in self.calls.values():
+            call.arguments = {}
         self.calls, self.transfers = {}, []
         return found
 
@@ -107,8 +131,7 @@ class Message:
     def read(self) -> Tensor:
         """Return the value, as it was at the first call."""
         if not self.is_read:
-            with _unseen():
-                self.tensor, self.is_read = self.tensor.clone(), True
+            self.tensor, self.is_read = _unseen(self.tensor.clone), True
         return self.tensor
 
 
@@ -138,15 +161,14 @@ class Receive:
         """
         self.message, self.source = message, message.source
         assert self.tensor is not None
-        if not _fits(memory(self.tensor), (message.tensor,)):
+        if _kind([self.tensor], None) != _kind([message.tensor], None):
             raise Mismatch
 
     def deliver(self) -> None:
         """Deliver the message."""
         if self.message is not None and self.tensor is not None:
             value = self.message.read()
-            with _unseen():
-                memory(self.tensor).copy_(value.view(-1))
+            _unseen(lambda to: memory(to).copy_(value.view(-1)), self.tensor)
             self.message = self.tensor = None  # nothing is kept alive
 
 
@@ -176,23 +198,38 @@ class Mailbox:
         self.receives.append(receive)
 
 
-def _fits(to: Tensor, parts: Sequence[Tensor]) -> bool:
-    return all(part.numel() == to.numel() and part.dtype == to.dtype for part in parts)
+def _kind(parts: Sequence[Tensor], operation: Any) -> tuple[int, torch.dtype] | None:
+    """Return how many elements parts have that are reduced or joined, and their dtype; None if they do not fit."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first.numel(), first.dtype
+    sizes, dtypes = [part.numel() for part in parts], {part.dtype for part in parts}
+    if len(dtypes) > 1 or (operation is not None and len(set(sizes)) > 1):
+        return None
+    return first.numel() if operation is not None else sum(sizes), first.dtype
 
 
-def _fill(arrived: Iterable[tuple[Tensor, Tensor]]) -> None:
-    for to, value in arrived:
-        to.copy_(value if value.shape == to.shape else value.reshape(to.shape))
+def _fill(arrived: Arrivals) -> None:
+    values = [value if value.shape == to.shape else value.reshape(to.shape) for to, value in arrived]
+    if torch.is_grad_enabled() or not values:
+        for (to, _), value in zip(arrived, values, strict=True):
+            to.copy_(value)
+    else:  # the same in half the time, but autograd would record one operation for all
+        torch._foreach_copy_([to for to, _ in arrived], values)
 
 
-@contextlib.contextmanager
-def _unseen(records: bool | None = None) -> Iterator[None]:
-    """Hide from modes what a backend writes into memory, and from autograd and version counters too.
+def _unseen(action: Callable[..., _Result], *args: Any) -> _Result:
+    """Hide from modes, from autograd and from version counters what a backend writes into memory."""
+    with (
+        torch._C._AutoDispatchBelowADInplaceOrView(),
+        torch._C.DisableTorchFunction(),
+        torch._C._DisableTorchDispatch(),
+    ):
+        return action(*args)
 
-    Args:
-        records: if given, autograd and version counters see it, and whether gradients are recorded.
-    """
+
+def _recorded(records: bool, action: Callable[..., _Result], *args: Any) -> _Result:
+    """Hide it from modes alone: version counters see it, and autograd, if gradients are recorded."""
     below: Any = torch._C
-    own = below._AutoDispatchBelowADInplaceOrView() if records is None else torch.set_grad_enabled(records)
-    with own, below.DisableTorchFunction(), below._DisableTorchDispatch():
-        yield
+    with torch.set_grad_enabled(records), below.DisableTorchFunction(), below._DisableTorchDispatch():
+        return action(*args)
