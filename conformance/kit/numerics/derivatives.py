@@ -16,6 +16,8 @@ from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
 FEW_OUTPUTS = 6
+#: What explains a gradient where forward has none, near the sample.
+SURROGATE = "the surrogate gradient of a step function; if it is intended, declare it with formula="
 _IGNORED = "the incoming gradient of output {} is ignored"
 
 
@@ -159,7 +161,7 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
         except Exception:  # it need not take any value
             continue
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
-            return "the surrogate gradient of a step function; if it is intended, declare it with formula="
+            return SURROGATE
     return (
         "forward does not use this input; if it reads the value from a module instead, "
         "pass the module's own parameter in call="
