@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -11,6 +12,7 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
+from conformance.kit.numerics.tolerances import CLEARLY, LONG_STEPS, SHORT_STEPS
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
@@ -55,6 +57,31 @@ def slope_along(
         return paired(cotangents, outputs_at(run, at, value + step * direction))
 
     return compare_slope(world, loss, inner(gradient, direction), eps, jacobian_scale(cotangents, [direction]))
+
+
+def unless_it_stops(
+    found: SlopeJudgement, world: World, run: Run, cotangents: list[torch.Tensor], at: int, direction: torch.Tensor
+) -> SlopeJudgement:
+    """Take a difference back if short steps disagree, and a longer one shows what backward claims.
+
+    A solver that stops within a tolerance leaves more than short steps change.
+    """
+    value = run.sample.values[at].detach()
+
+    def slope(step: float) -> float:
+        moved = [outputs_at(run, at, value + way * direction) for way in (step, -step)]
+        ahead, behind = (float(paired(cotangents, outputs).sum()) for outputs in moved)
+        return central(ahead, behind, step)
+
+    def gaps() -> tuple[float, float]:
+        short, middle = map(slope, SHORT_STEPS)
+        return abs(short - middle), min(abs(slope(step) - found.analytic) for step in LONG_STEPS)
+
+    if found.verdict != "differs" or world.size > 1:
+        return found
+    ragged, left = world.try_call(gaps) or (0.0, 0.0)
+    stops = CLEARLY * ragged > found.deviation > CLEARLY * left
+    return replace(found, verdict="unclear") if stops else found
 
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
