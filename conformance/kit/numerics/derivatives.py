@@ -12,7 +12,7 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.numerics.tolerances import CLEARLY, LONG_STEPS, SHORT_STEPS
+from conformance.kit.numerics.tolerances import CLEARLY, LONG_STEPS, SHORT_STEPS, SINGLE
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
@@ -77,7 +77,7 @@ def unless_it_stops(
         short, middle = map(slope, SHORT_STEPS)
         return abs(short - middle), min(abs(slope(step) - found.analytic) for step in LONG_STEPS)
 
-    if found.verdict != "differs" or world.size > 1:
+    if found.verdict != "differs" or world.size > 1 or epsilon([value]) >= SINGLE:
         return found
     ragged, left = world.try_call(gaps) or (0.0, 0.0)
     stops = CLEARLY * ragged > found.deviation > CLEARLY * left
