@@ -110,6 +110,21 @@ class ChangesBack(Square):
         return right
 
 
+class KeptUntilBackward(Function):
+    """Keeps its input as a plain attribute, which backward deletes, beside a function."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x, ctx.slope = x, torch.cos
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        slope = ctx.slope(ctx.x)
+        del ctx.x
+        return grad * slope
+
+
 class KeptElsewhere(Square):
     """The input of the last call is kept in the module."""
 

@@ -16,6 +16,7 @@ BUFFER = "share a buffer"
 #: The bug, the test that sees it, and the cause that it must name.
 NAMED = [
     (bugs.KeptBeside, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.x"),
+    (bugs.KeptUntilBackward, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.x"),
     (save.KeptInAClosure, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.derivative"),
     (save.KeptAsNumpy, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.array"),
     (bugs.KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "save_for_backward did not save"),

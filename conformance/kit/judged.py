@@ -9,7 +9,7 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.diagnosis import factor_of
 from conformance.kit.judgement import MAY_BE_MEANT
-from conformance.kit.numerics.derivatives import slope_along
+from conformance.kit.numerics.derivatives import slope_along, unless_it_stops
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_slope, result_epsilon
 from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
 from conformance.kit.numerics.precision import working_epsilon
@@ -166,6 +166,7 @@ def _expect_slopes(there: Probe, variation: Variation) -> None:
         if at not in sample.top or (gradient is not None and not bool(dense(gradient).isfinite().all())):
             continue  # Function.backward.gradient has tests of its own for it
         found = slope_along(world, run, cotangents, at, gradient, along, result_epsilon(world, run))
+        found = unless_it_stops(found, world, run, cotangents, at, along)
         expect_slope(found, f"a direction of {there.name(at)} that leaves zeros, and equal numbers equal")
         told += found.verdict == "agrees"
     need(told, "finite differences are inconclusive there")

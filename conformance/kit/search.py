@@ -188,10 +188,13 @@ class _Trial:
                 yield from rows(pick, later, number)
 
     def _later(self) -> dict[str, list[Pick]]:
-        """The choices on each axis of a later family."""
+        """The choices on each axis of a later family; a declared gradient need not grow with the loss."""
         last = max(FAMILIES.index(family) for family in self.families if family != GIVEN)
+        is_declared = self.probe.sample.subject.gradient_kind == "declared"
         found: dict[str, list[Pick]] = {}
         for family in FAMILIES[last + 1 :]:
+            if is_declared and family == "gradient scale":
+                continue
             for pick in picks(self.probe, family):
                 found.setdefault(pick.axis, []).append(pick)
         return found

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from conformance.kit import WRITES_INTO_GRADIENTS, Deviation, Probe, SampleCall, clause, in_double, need
 from conformance.kit.graph import functions_behind
+from conformance.kit.numerics.derivatives import SURROGATE
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.observation import collectives
 from conformance.kit.variations.transforms import is_refused, vjp
@@ -23,12 +24,14 @@ def test_second_derivative_is_right_or_refused(probe: Probe) -> None:
     gradient = vjp(sample, world)
     if any(world.exchange(is_refused(gradient))):
         return
-    if subject.gradient_kind == "declared":  # which need be no derivative by the inputs
+    is_declared = subject.gradient_kind == "declared"
+    if is_declared:  # which need be no derivative by the inputs
         gradient = replace(gradient, active=gradient.active[first:])
     try:
         told = expect_derivative(replace(gradient, label=f"the gradient of {sample.label}"), world, is_derived=True)
     except Deviation as error:
         need(not _goes_through_a_wrong_gradient(probe, sample, gradient), REPEATED)
+        need(not (is_declared and error.likely == SURROGATE), "its declared gradient is a step function")
         error.likely = _collectives_in_backward(probe) or error.likely
         raise
     need(any(told.values()), "not smooth enough near the sample to measure a second derivative by finite differences")

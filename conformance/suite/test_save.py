@@ -74,13 +74,14 @@ def _beside(probe: Probe) -> str:
     if probe.world.size > 1:  # a call more on one rank would wait for the others
         return ""
     run = offloaded(probe.sample, overwriting=False)
+    kept = _kept_on_ctx(run)  # backward may delete it
     try:
         actual = run.filled(run.gradients(probe.cotangents))
     except Exception:
         return ""
     if not all(map(same_values, actual, probe.gradients)):
         return ""
-    return ": ".join(["backward reads a tensor that was stored without save_for_backward", *_kept_on_ctx(run)])
+    return ": ".join(["backward reads a tensor that was stored without save_for_backward", *kept])
 
 
 def _kept_on_ctx(run: Run) -> list[str]:

@@ -167,3 +167,32 @@ class StopsWithinATolerance(Function):
         slope = 1 - point * point
         found = StopsWithinATolerance.until_still(lambda found: grad + (found * slope) @ matrix.mT, grad)
         return point.mT @ (found * slope), found * slope
+
+
+class BisectsWithinATolerance(Function):
+    """Moves each row so that two are chosen, to about 1e-5: short steps show how it stops, not what it solves."""
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(4)
+        yield (torch.randn(3, 6, dtype=torch.float64, generator=generator).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.shape[1] < 4:
+            raise ValueError("at least four columns are needed")
+        low, high = -x.amax(1, keepdim=True) - 9, -x.amin(1, keepdim=True) + 9
+        for _ in range(20):
+            middle = (low + high) / 2
+            is_below = torch.sigmoid(x + middle).sum(1, keepdim=True) < 2
+            low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+        chosen = torch.sigmoid(x + (low + high) / 2)
+        ctx.save_for_backward(chosen)
+        return chosen
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (chosen,) = ctx.saved_tensors
+        slope = chosen * (1 - chosen)
+        return slope * (grad - (slope * grad).sum(1, keepdim=True) / slope.sum(1, keepdim=True))

@@ -224,3 +224,23 @@ class SumAlong(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad.unsqueeze(ctx.dim).expand(ctx.shape), None
+
+
+class OnASphere(Function):
+    """Scales rows to the length that a tensor of one number holds."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=_DOUBLE, requires_grad=True), torch.ones(1, dtype=torch.float64)
+
+    @staticmethod
+    def forward(ctx, x, radius):
+        ctx.save_for_backward(x, radius)
+        return radius * x / x.norm(dim=-1, keepdim=True)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, radius = ctx.saved_tensors
+        length = x.norm(dim=-1, keepdim=True)
+        unit = x / length
+        return radius / length * (grad - unit * (unit * grad).sum(-1, keepdim=True)), None

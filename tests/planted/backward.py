@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.correct import solvers as right
 from tests.planted._matmul import MatMul
 from tests.planted._square import Square
 from tests.samples import of_shapes
@@ -517,3 +518,18 @@ class HalfTheGradientTheSecondTime(MatMul):
         ctx.count = getattr(ctx, "count", 0) + 1
         one, other = MatMul.backward(ctx, grad)
         return one / ctx.count, other / ctx.count
+
+
+class RowsThatShareTheirSums(right.BisectsWithinATolerance):
+    """Sums over all rows what belongs to each, in the backward of a solver that stops within a tolerance.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.BisectsWithinATolerance.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (chosen,) = ctx.saved_tensors
+        slope = chosen * (1 - chosen)
+        return slope * (grad - (slope * grad).sum() / slope.sum())

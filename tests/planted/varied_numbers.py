@@ -173,3 +173,19 @@ class LastDimensionAlone(right.SumAlong):
     def backward(ctx, grad):
         whole = grad.unsqueeze(-1).expand(*grad.shape, ctx.shape[ctx.dim])
         return whole.reshape(ctx.shape), None
+
+
+class RadiusOfOneForgotten(right.OnASphere):
+    """Forgets the number that a tensor holds, which is one in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.OnASphere.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, _ = ctx.saved_tensors
+        length = x.norm(dim=-1, keepdim=True)
+        unit = x / length
+        return (grad - unit * (unit * grad).sum(-1, keepdim=True)) / length, None

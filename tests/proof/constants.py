@@ -37,6 +37,7 @@ from tests.samples import of_shapes
 FACTS = {"SINGLE", "HALF", "BFLOAT", "SIGMAS_OF_FEW"}
 #: How many calls are made, and when it is worth while; a change of them costs time, not verdicts.
 EFFORT = {"LINEAR", "DRAWS", "DRAWS_IN_HALF", "LONGEST", "HALVINGS", "FINE", "ENOUGH", "ENOUGH_ROUNDINGS"}
+EFFORT |= {"LONG_STEPS", "SHORT_STEPS"}
 #: gradcheck's own tolerances, and what a run asks for.
 GIVEN = {"GRADCHECK_ATOL", "GRADCHECK_RTOL", "RESOLUTION", "RESOLUTION_IN_HALF"}
 #: Correct implementations that a threshold was set for, and planted bugs that one must not hide.
@@ -44,6 +45,7 @@ RIGHT = (
     "function_ways:Ties",
     "function_ways:Step",
     "precision:SolverWithResidue",
+    "solvers:BisectsWithinATolerance",
     "precision:BiasBeforeNormalization",
     "precision:AveragesInSinglePrecision",
     "single_inside:BackwardOfMatmulInSingle",
@@ -57,6 +59,7 @@ WRONG = (
     "low_precision:SoftmaxWithoutItsSum",
     "low_precision:SlopeOfTanhInDouble",
     "backward:TwiceTheGradient",
+    "backward:RowsThatShareTheirSums",
 )
 KERNELS = ("matmul", "softmax")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -11,12 +12,15 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
+from conformance.kit.numerics.tolerances import CLEARLY, LONG_STEPS, SHORT_STEPS, SINGLE
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
 FEW_OUTPUTS = 6
 _NO_CONJ = "the derivative is not conjugated: PyTorch's gradient is grad times the conjugate derivative"
+#: What explains a gradient where forward has none, near the sample.
+SURROGATE = "the surrogate gradient of a step function; if it is intended, declare it with formula="
 _IGNORED = "the incoming gradient of output {} is ignored"
 
 
@@ -54,6 +58,31 @@ def slope_along(
         return paired(cotangents, outputs_at(run, at, value + step * direction))
 
     return compare_slope(world, loss, inner(gradient, direction), eps, jacobian_scale(cotangents, [direction]))
+
+
+def unless_it_stops(
+    found: SlopeJudgement, world: World, run: Run, cotangents: list[torch.Tensor], at: int, direction: torch.Tensor
+) -> SlopeJudgement:
+    """Take a difference back if short steps disagree, and a longer one shows what backward claims.
+
+    A solver that stops within a tolerance leaves more than short steps change.
+    """
+    value = run.sample.values[at].detach()
+
+    def slope(step: float) -> float:
+        moved = [outputs_at(run, at, value + way * direction) for way in (step, -step)]
+        ahead, behind = (float(paired(cotangents, outputs).sum()) for outputs in moved)
+        return central(ahead, behind, step)
+
+    def gaps() -> tuple[float, float]:
+        short, middle = map(slope, SHORT_STEPS)
+        return abs(short - middle), min(abs(slope(step) - found.analytic) for step in LONG_STEPS)
+
+    if found.verdict != "differs" or world.size > 1 or epsilon([value]) >= SINGLE:
+        return found
+    ragged, left = world.try_call(gaps) or (0.0, 0.0)
+    stops = CLEARLY * ragged > found.deviation > CLEARLY * left
+    return replace(found, verdict="unclear") if stops else found
 
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
@@ -164,7 +193,7 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
         except Exception:  # it need not take any value
             continue
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
-            return "the surrogate gradient of a step function; if it is intended, declare it with formula="
+            return SURROGATE
     return (
         "forward does not use this input; if it reads the value from a module instead, "
         "pass the module's own parameter in call="

@@ -19,6 +19,7 @@ from conformance.kit.numerics.derivatives import (
     mistaken_cotangents,
     slope_along,
     slopes_along,
+    unless_it_stops,
 )
 from conformance.kit.numerics.nearby import directions, perturbed, points_near
 from conformance.kit.numerics.slopes import SlopeJudgement, epsilon
@@ -140,9 +141,9 @@ class _InputGradient:
             found = self.slope(direction, eps)
             if is_derived and found.verdict == "differs":
                 again = self.slope(direction, max(eps, SINGLE))
-                is_clear = again.verdict == "agrees" and CLEAR * again.noise < found.deviation
-                return again if is_clear else found
-            return found
+                if again.verdict == "agrees" and CLEAR * again.noise < found.deviation:
+                    return again
+            return unless_it_stops(found, self.world, self.run, self.cotangents, self.at, direction)
 
         return [along(direction) for direction in moves]
 

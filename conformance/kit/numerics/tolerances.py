@@ -59,3 +59,6 @@ LOST_BY_FORWARD, BEYOND_ROUGH = 10.0, 3.0
 RESOLUTION, RESOLUTION_IN_HALF = 0.05, 0.1
 #: Largest relative difference between gradients of two equal calls. Calibrated.
 SAME = 1e-6
+#: Steps, next to the input, over which a right gradient shows although forward rounds, or stops within a tolerance; two
+#: shorter ones, which then disagree; and by how many times one gap has to be the larger one. Effort, calibrated.
+LONG_STEPS, SHORT_STEPS, CLEARLY = (1e-2, 3e-2, 1e-1), (1e-5, 1e-3), 4.0

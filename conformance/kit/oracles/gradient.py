@@ -14,6 +14,8 @@ from conformance.kit.oracles.vector_function import VectorFunction, normal_like,
 
 #: The rule by which nothing is judged, and nothing has to be.
 NEGLIGIBLE = "it hardly affects the results"
+#: The rule by which a deviation may be that of forward.
+STOPS = "forward rounds, or stops within a tolerance: only over longer steps it agrees with backward"
 
 
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
@@ -29,6 +31,8 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         return first
     if _changes(function, first.error):
         return replace(first, verdict="unclear", rule="two equal calls give different gradients", calls=function.calls)
+    if function.of_dtypes < tolerances.SINGLE and not first.may_be_meant and _stops(function, first, seed):
+        return replace(first, verdict="unclear", rule=STOPS, calls=function.calls)
     again = _once(function, seed + 1000)
     if again.verdict == "differs" and first.oracle == again.oracle:
         if _are_one_factor(first, again):
@@ -36,6 +40,25 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         if _are_one_shape(first, again, function.epsilon) and not _jumps(function, first.step, seed):
             return replace(first, rule=ELSEWHERE, error=first.apart, calls=function.calls)
     return replace(first, verdict="unclear", rule="two measurements disagree", calls=function.calls)
+
+
+def _stops(function: VectorFunction, found: Judgement, seed: int) -> bool:
+    """Whether short steps disagree, and longer ones show what backward claims: forward rounds, or stops early."""
+    generator = torch.Generator().manual_seed(seed + 7)
+    try:
+        for _ in range(tolerances.DRAWS):
+            g = function.rounded_cotangent(normal_like(function(function.value), generator))
+            gradient = function.gradient(function.value, g)
+            direction = function.size * normal_like(function.value, generator)
+            steps = (*tolerances.SHORT_STEPS, *tolerances.LONG_STEPS)
+            looks = [function.slopes(function.value, direction, step) for step in steps]
+            short, middle, *long = [float((gradient * moved).sum() - (g * slope).sum()) for moved, slope in looks]
+            deviation = abs(found.error) * float(gradient.norm()) * rms(direction)
+            if not tolerances.CLEARLY * abs(short - middle) > deviation > tolerances.CLEARLY * min(map(abs, long)):
+                return False
+    except Exception:  # a step leads to where forward refuses the numbers
+        return False
+    return True
 
 
 def _are_one_factor(one: Judgement, other: Judgement) -> bool:

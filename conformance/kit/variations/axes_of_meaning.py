@@ -178,13 +178,16 @@ def _with(sample: SampleCall, at: int, other: Any) -> SampleCall:
 
 
 def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any]]:
-    if type(value) is float:
-        for other in (value * 1.7 or 0.4, value * 0.6 or 0.7):
-            yield f"{other:.6g} instead of {value:g}", other
+    places = (*sample.active, *sample.of_modules)
+    is_constant = isinstance(value, torch.Tensor) and at not in places and is_strided(value)
+    is_one = is_constant and value.numel() == 1 and value.is_floating_point()
+    if type(value) is float or is_one:
+        number = float(value)
+        for other in (number * 1.7 or 0.4, number * 0.6 or 0.7):
+            yield f"{other:.6g} instead of {number:g}", torch.full_like(value, other) if is_one else other
     elif type(value) is int and value in NEXT and not sample.subject.gathers:  # it may be the number of a rank
         yield from ((f"{other} instead of {value}", other) for other in NEXT[value])
-    is_constant = isinstance(value, torch.Tensor) and at not in (*sample.active, *sample.of_modules)
-    if is_constant and is_strided(value) and value.numel() > 1:
+    if is_constant and value.numel() > 1:
         yield from other_constants(
             value.detach(), {size for other in sample.active for size in sample.values[other].shape}
         )
