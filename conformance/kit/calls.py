@@ -6,7 +6,7 @@ Gradients can also be computed for Functions that do not support ``torch.autogra
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.backward import has_backward
 from conformance.kit.copies import argument_copy, given_copy, in_layout_of
+from conformance.kit.modes import EndingMode
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, freed, tensor_leaves, with_attributes
 from conformance.kit.world import World
@@ -53,6 +54,8 @@ class SampleCall:
     top: frozenset[int]
     #: Those that would be differentiated, but belong to a module that is an argument too.
     of_modules: tuple[int, ...] = ()
+    #: Whether its precision is not that of the sample, so that an iteration in it need not end.
+    may_not_end: bool = False
 
     def name(self, position: int) -> str:
         """Name the value at ``position`` for a message: ``input 1 of sample 0``."""
@@ -84,6 +87,10 @@ class SampleCall:
             if vars(self.values[at]):  # what a caller has written on the tensor, such as main_grad
                 changed[at] = with_attributes(value.detach(), self.values[at])
         return replace(self, values=tuple(changed.get(at, value) for at, value in enumerate(self.values)))
+
+    def ending(self) -> AbstractContextManager[object]:
+        """Return a block in which a call, or its backward, comes to an end."""
+        return EndingMode() if self.may_not_end else nullcontext()
 
     def run(self, needed: Iterable[int] | None = None, seed: int = FORWARD_SEED) -> Run:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
@@ -135,7 +142,8 @@ class Run:
     def of(cls, sample: SampleCall, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
         """Call the subject of ``sample`` with ``args``, which were copied from ``leaves``."""
         values = tuple(pytree.tree_leaves(args))
-        result = sample.subject(*args)
+        with sample.ending():
+            result = sample.subject(*args)
         tensors = tuple(tensor_leaves(result))
         asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and differentiable(tensor)]
         places = tuple(asked) if has_backward(sample.subject) else ()
@@ -184,7 +192,7 @@ class Run:
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
         given = [given_copy(cotangent) for cotangent in cotangents]
-        with self.sample.subject.asking_for_its_group():
+        with self.sample.subject.asking_for_its_group(), self.sample.ending():
             return leaf_gradients(list(outputs), leaves, given, **options)
 
     def filled(self, gradients: Gradients) -> list[torch.Tensor]:

@@ -15,6 +15,9 @@ from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 #: inside, such as that of ``torch.linalg.pinv``, computes something else.
 _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor]
 
+#: A call in another precision than the sample's has not ended after so many operations: it is taken as refused.
+MOST_OPERATIONS = 20_000
+
 
 def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
     """Run an operation that a mode received, as PyTorch does without the mode."""
@@ -46,6 +49,27 @@ class OperationMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
         return False
+
+
+class EndingMode(OperationMode):
+    """Ends a loop that would go on for ever.
+
+    An iteration for double precision need not come within its tolerance in a lower one, which nobody said it takes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = MOST_OPERATIONS
+
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Count an operation.
+
+        Raises:
+            RuntimeError: there were too many.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise RuntimeError(f"no end after {MOST_OPERATIONS:,} operations, in a precision that no sample has")
 
 
 class AllocationMode(OperationMode):

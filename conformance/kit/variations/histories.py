@@ -9,10 +9,11 @@ from functools import partial
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.tensors import differentiable, freed
+from conformance.kit.tensors import freed
 from conformance.kit.variations.axes_of_meaning import resizings
 from conformance.kit.variations.batches import batch, choices, variants
 from conformance.kit.variations.transforms import outputs
+from conformance.kit.variations.variants import in_dtype
 from conformance.kit.world import World
 
 
@@ -75,8 +76,9 @@ def in_inference_mode(sample: SampleCall) -> None:
 
 def in_bfloat16(sample: SampleCall) -> None:
     """Call with bfloat16 inputs."""
-    tensors = {at: value for at, value in enumerate(sample.values) if differentiable(value) and not value.is_complex()}
-    sample.having({at: value.detach().bfloat16() for at, value in tensors.items()}).run()
+    made = in_dtype(sample, torch.bfloat16)
+    if made:
+        made.run()
 
 
 #: Each kind of call that may come before, by its name.

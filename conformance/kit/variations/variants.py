@@ -39,7 +39,9 @@ def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
     if is_half and any(value.dtype.is_complex for value in tensors.values()):
         return None
     moved = {at: value.to(dtype.to_complex() if value.dtype.is_complex else dtype) for at, value in tensors.items()}
-    return sample.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
+    if all(moved[at].dtype == value.dtype for at, value in tensors.items()):
+        return None
+    return replace(sample.having(moved), may_not_end=True)
 
 
 def without_rows(sample: SampleCall, world: World, count: int | None = None) -> SampleCall | None:
