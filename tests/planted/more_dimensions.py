@@ -38,7 +38,7 @@ class BiasOfOneMatrix(right.Linear):
     @once_differentiable
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
-        return grad @ weight, grad.mT @ x, grad.view(-1, *grad.shape[-2:])[0].sum(0)
+        return grad @ weight, grad.mT @ x, grad[(0,) * (grad.dim() - 2)].sum(0)
 
 
 class NormAcrossTheRow(Function):
