@@ -142,7 +142,8 @@ def _shows_what_is_left_behind(test: TestOutcome) -> bool:
 
 def _is_elsewhere(clause: ClauseResult) -> bool:
     """Tell whether a clause is about one method, and every test that broke it hung in the other."""
-    methods = {found[1] for test in _broken(clause) if (found := _WAITED.search(f"{test.likely} {test.message}"))}
+    hung = [f"{test.likely} {test.message}" for test in _broken(clause) if test.outcome == "timeout"]
+    methods = {found[1] for words in hung if (found := _WAITED.search(words))}
     other = {"backward": ".forward.", "forward": ".backward."}
     return len(methods) == 1 and other[methods.pop()] in clause.id
 

@@ -109,16 +109,20 @@ def in_batch(sample: SampleCall, places: Sequence[int]) -> SampleCall | None:
 
     If it does, the other dimensions have the meaning that they had: forward counts them from the last one.
     """
-    if any(not isinstance(value, torch.Tensor) and _is_tied(value, set()) for value in sample.values):
+    if not holds_no_object(sample):
         return None
     second = {at: SECOND * sample.values[at].detach() for at in places}
     both = sample.having({at: torch.stack([sample.values[at].detach(), one]) for at, one in second.items()})
-    pairs = zip(sample.run().outputs, sample.having(second).run().outputs, strict=True)
-    expected = [torch.stack([one.detach(), other.detach()]) for one, other in pairs]
-    outputs = [output.detach() for output in both.run().outputs]
-    pairs = zip(outputs, expected, strict=True)
-    alike = [one.shape == other.shape and torch.allclose(one, other) for one, other in pairs]
-    return both if outputs and all(alike) else None
+    try:
+        one, other, outputs = (
+            [output.detach() for output in each.run().outputs] for each in (sample, sample.having(second), both)
+        )
+        expected = [torch.stack(pair) for pair in zip(one, other, strict=True)]
+        pairs = zip(outputs, expected, strict=True)
+        is_batch = all(actual.shape == right.shape and torch.allclose(actual, right) for actual, right in pairs)
+    except Exception:  # forward takes no other number of dimensions
+        return None
+    return both if outputs and is_batch else None
 
 
 def is_plain(sample: SampleCall) -> bool:
