@@ -88,10 +88,6 @@ class SampleCall:
                 changed[at] = with_attributes(value.detach(), self.values[at])
         return replace(self, values=tuple(changed.get(at, value) for at, value in enumerate(self.values)))
 
-    def ending(self) -> AbstractContextManager[object]:
-        """Return a block in which a call, or its backward, comes to an end."""
-        return EndingMode() if self.may_not_end else nullcontext()
-
     def run(self, needed: Iterable[int] | None = None, seed: int = FORWARD_SEED) -> Run:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
 
@@ -114,6 +110,11 @@ class SampleCall:
         args = tuple(pytree.tree_unflatten(copies, self.structure))
         seeds.seed(seed, self.holders)
         return Run.of(self, args, leaves)
+
+
+def _ending(sample: SampleCall) -> AbstractContextManager[object]:
+    """Return a block in which a call, or its backward, comes to an end."""
+    return EndingMode() if sample.may_not_end else nullcontext()
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class Run:
     def of(cls, sample: SampleCall, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
         """Call the subject of ``sample`` with ``args``, which were copied from ``leaves``."""
         values = tuple(pytree.tree_leaves(args))
-        with sample.ending():
+        with _ending(sample):
             result = sample.subject(*args)
         tensors = tuple(tensor_leaves(result))
         asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and differentiable(tensor)]
@@ -192,7 +193,7 @@ class Run:
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
         given = [given_copy(cotangent) for cotangent in cotangents]
-        with self.sample.subject.asking_for_its_group(), self.sample.ending():
+        with self.sample.subject.asking_for_its_group(), _ending(self.sample):
             return leaf_gradients(list(outputs), leaves, given, **options)
 
     def filled(self, gradients: Gradients) -> list[torch.Tensor]:
