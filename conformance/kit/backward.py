@@ -44,11 +44,18 @@ def need_backward(subject: Subject) -> None:
     raise NotApplicable(f"its {refusing[0]} does nothing but raise NotImplementedError" if refusing else why)
 
 
-def why_no_leaf(subject: Subject) -> NotApplicable | Skipped:
-    """Return how a test ends if no sample has anything to differentiate: a backward was written for one that has."""
+def need_leaf(subject: Subject, samples: Sequence[Any]) -> None:
+    """Assert that there is a sample with something to differentiate.
+
+    Raises:
+        NotApplicable: there is none.
+        Skipped: there is none, but a backward that returns gradients: it was written for one.
+    """
+    if samples:
+        return
     if subject.function is not None and returns_gradients(subject.function):
-        return Skipped(f"{NO_LEAF}, and the class has a backward; give one")
-    return NotApplicable(NO_LEAF)
+        raise Skipped(f"{NO_LEAF}, and the class has a backward; give one")
+    raise NotApplicable(NO_LEAF)
 
 
 def returns_gradients(function: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit.backward import need_backward, why_no_leaf, why_nothing
+from conformance.kit.backward import need_backward, need_leaf, why_nothing
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.copies import in_layout_of, widened
 from conformance.kit.deviations import need
@@ -39,8 +39,7 @@ def active_samples(subject: Subject, world: World) -> list[SampleCall]:
     ['sample 0']
     """
     found = [sample for sample in every_sample(subject, world) if sample.active]
-    if not found:
-        raise why_no_leaf(subject)
+    need_leaf(subject, found)
     return found
 
 
