@@ -9,6 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conformance.kit.deviations import NotApplicable
 from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 
 #: Dispatch keys that PyTorch resolves lazily. Below a mode it leaves these out, and a kernel that conjugates
@@ -65,11 +66,11 @@ class EndingMode(OperationMode):
         """Count an operation.
 
         Raises:
-            RuntimeError: there were too many.
+            NotApplicable: there were too many.
         """
         self._left -= 1
         if self._left < 0:
-            raise RuntimeError(f"no end after {MOST_OPERATIONS:,} operations, in a precision that no sample has")
+            raise NotApplicable(f"no end after {MOST_OPERATIONS:,} operations, in a precision that no sample has")
 
 
 class AllocationMode(OperationMode):

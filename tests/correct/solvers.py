@@ -169,6 +169,12 @@ class StopsWithinATolerance(Function):
         return point.mT @ (found * slope), found * slope
 
 
+def _halved(x, low, high):
+    middle = (low + high) / 2
+    is_below = torch.sigmoid(x + middle).sum(1, keepdim=True) < 2
+    return torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+
+
 class BisectsWithinATolerance(Function):
     """Moves each row so that two are chosen, to about 1e-5: short steps show how it stops, not what it solves."""
 
@@ -183,9 +189,7 @@ class BisectsWithinATolerance(Function):
             raise ValueError("at least four columns are needed")
         low, high = -x.amax(1, keepdim=True) - 9, -x.amin(1, keepdim=True) + 9
         for _ in range(20):
-            middle = (low + high) / 2
-            is_below = torch.sigmoid(x + middle).sum(1, keepdim=True) < 2
-            low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+            low, high = _halved(x, low, high)
         chosen = torch.sigmoid(x + (low + high) / 2)
         ctx.save_for_backward(chosen)
         return chosen
@@ -209,9 +213,7 @@ class BisectsUntilItIsThere(BisectsWithinATolerance):
             raise ValueError("at least four columns are needed")
         low, high = -x.amax(1, keepdim=True) - 9, -x.amin(1, keepdim=True) + 9
         while bool((high - low > 1e-10).any()):
-            middle = (low + high) / 2
-            is_below = torch.sigmoid(x + middle).sum(1, keepdim=True) < 2
-            low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+            low, high = _halved(x, low, high)
         chosen = torch.sigmoid(x + (low + high) / 2)
         ctx.save_for_backward(chosen)
         return chosen
