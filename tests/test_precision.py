@@ -7,8 +7,8 @@ import torch
 
 from conformance import Subject, check
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.numerics.tolerances import BFLOAT, SINGLE
 from conformance.kit.sample_calls import active_samples
+from conformance.kit.tolerances import BFLOAT, SINGLE
 from conformance.kit.world import World
 from tests.correct import single_inside
 from tests.correct.function_ways import InPlace, Steep

@@ -100,8 +100,9 @@ def test_a_verdict_is_wrong_if_simulated_ranks_alone_find_the_class_broken(gloo,
 
 def test_a_mutant_of_the_kit_is_noticed_by_what_ends_otherwise_and_nothing_is_where_nothing_is_changed(monkeypatch):
     from tests.proof import constants, kit_mutants
+    from tests.proof.noticing import Noticed
 
-    monkeypatch.setattr(kit_mutants, "_of_contract", lambda: ())
+    monkeypatch.setattr(kit_mutants, "of_contract", lambda: ())
     chosen = [one for one in constants.witnesses() if one.name.startswith("declared, off by")]
     monkeypatch.setattr(constants, "witnesses", lambda: chosen)
     file = kit_mutants.KIT / "oracles" / "formula.py"
@@ -111,5 +112,5 @@ def test_a_mutant_of_the_kit_is_noticed_by_what_ends_otherwise_and_nothing_is_wh
     assert agrees != source
     wanted = [replace(one, source=text) for text in (source, agrees)]
     same, changed = kit_mutants.fates(wanted, lambda _: None)
-    assert (same.asked, same.noticed_by) == (len(chosen), "")
-    assert changed.noticed_by == "declared, off by 1e-13"
+    assert same.noticed == Noticed("", len(chosen))
+    assert changed.noticed.by == "declared, off by 1e-13"

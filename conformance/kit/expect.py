@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.display import alike_in_double, beyond_start, shown, shown_apart, where_apart
@@ -17,8 +18,6 @@ from conformance.kit.tensors import dense, differentiable
 
 __all__ = ["agrees", "alike", "beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
-#: How many times the machine epsilon two ways to compute the same may be apart.
-_MARGIN = 64
 _STILL_RUNNING = "asynchronous work is still running and changes it: wait for it"
 
 
@@ -106,7 +105,7 @@ def close(
     one, other = alike_in_double(actual, expected)
     rtol, atol = (tolerance if given is None else given for given in (rtol, atol))
     if precision:
-        atol = max(atol, _MARGIN * precision * _largest(other))
+        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         now = alike_in_double(actual, expected)
         if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
@@ -232,7 +231,7 @@ def _largest(tensor: torch.Tensor) -> float:
 def _tolerance(dtype: torch.dtype) -> float:
     if not (dtype.is_floating_point or dtype.is_complex):
         return 0.0
-    return float(max(torch.finfo(dtype).eps * _MARGIN, 1e-9))
+    return float(max(torch.finfo(dtype).eps * tolerances.SAME_ROUNDINGS, tolerances.SAME_AT_LEAST))
 
 
 def _deviate(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import expect, tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.diagnosis import factor_of
-from conformance.kit.judgement import MAY_BE_MEANT
 from conformance.kit.numerics.derivatives import slope_along, unless_it_stops
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_slope, result_epsilon
 from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
-from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.probe import Probe
 from conformance.kit.tensors import dense, same_values, to_double
@@ -26,12 +24,6 @@ from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, 
 from conformance.kit.varied_call import Observed
 from conformance.kit.world import World
 
-#: How far two ways to compute the same gradient may be apart, in machine epsilons and at least.
-_ROUNDINGS, _LEAST = 64, 1e-9
-#: Results that are this far apart, next to their size, are others.
-_OTHER_RESULTS = 1e-3
-#: How many times as far as rounding moves a gradient it may be off.
-BEYOND = 8
 #: What PyTorch says of a gradient of another shape than its input.
 INVALID = "returned an invalid gradient"
 _WRONG_ALREADY = "its gradient is no derivative at the sample itself; see Function.backward.gradient"
@@ -56,7 +48,7 @@ def need_fine(probe: Probe) -> None:
         NotApplicable: it does.
     """
     need(not probe.draws, "it draws random numbers")
-    need(working_epsilon(probe.sample, probe.world) <= SINGLE, "it works in half precision inside")
+    need(working_epsilon(probe.sample, probe.world) <= tolerances.SINGLE, "it works in half precision inside")
 
 
 def need_right(probe: Probe, variation: Variation) -> None:
@@ -197,10 +189,11 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
     need(all(world.exchange(shapes[0] == shapes[1])), "its results have another shape")
     rounds, worst = worst_error(actual.results, right.results) if right.results else (0.0, 0)
     lower = [torch.finfo(pick.value).eps for pick in variation.of("dtype") if pick.value.is_floating_point]
-    if any(world.exchange(rounds > _OTHER_RESULTS)):
+    if any(world.exchange(rounds > tolerances.OTHER_RESULTS)):
         is_of_layout = variation.of("layout") and not (lower or variation.of("needs"))  # see same-without-grad
         need(is_of_layout, "its results differ already, so gradients may")
-        need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results that far")
+        moved = _roughness(probe, variation, WHOLE, tolerances.SINGLE)
+        need(rounds > tolerances.BEYOND_ROUNDING * moved, "rounding alone moves its results that far")
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
     scale = max((_largest(one) for one in right.gradients.values()), default=0.0)
@@ -208,15 +201,18 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
     for at, gradient in actual.gradients.items():
         other = right.gradients[at]
         is_finite = bool(gradient.isfinite().all()) and bool(other.isfinite().all())
-        least = max(1e-5 * scale, _usual(probe, variation, at, bool(lower)))
+        least = max(tolerances.BESIDE_LARGEST * scale, _usual(probe, variation, at, bool(lower)))
         gap = _gap(gradient, other, least) if is_finite else 0.0  # beyond the dtype's range
         eps = max([epsilon([gradient, other]), *lower])
-        if not any(world.exchange(gap > max(_LEAST, _ROUNDINGS * eps))):
+        rounding = max(tolerances.SAME_AT_LEAST, tolerances.SAME_ROUNDINGS * eps)
+        if not any(world.exchange(gap > rounding)):
             continue
-        rough = max(_roughness(probe, variation, at, max(eps, SINGLE), least), working_epsilon(probe.sample, world))
+        rough = _roughness(probe, variation, at, max(eps, tolerances.SINGLE), least)
+        rough = tolerances.BEYOND_ROUNDING * max(rough, working_epsilon(probe.sample, world))
         # An iteration stops within an absolute tolerance, which leaves no error of one factor.
-        stops = MAY_BE_MEANT if variation.of("gradient scale") and not _is_one_factor(gradient, other) else 0.0
-        allowed = max(_LEAST, _ROUNDINGS * eps, 16 * rounds, BEYOND * rough, stops)
+        may_stop = variation.of("gradient scale") and not _is_one_factor(gradient, other)
+        stops = tolerances.MAY_BE_MEANT if may_stop else 0.0
+        allowed = max(rounding, tolerances.BY_RESULTS * rounds, rough, stops)
         wrong += [(at, gap, allowed)] if gap > allowed else []
     for at, gap, allowed in wrong:
         one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])

@@ -6,11 +6,10 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from conformance.kit import tolerances
+
 #: Below that a resolution is said as a relative error, and not in percent.
 _FINE = 1e-3
-#: Errors below this, next to the gradient, may be meant: a small number in backward keeps a division finite. A tenth of
-#: gradcheck's relative tolerance.
-MAY_BE_MEANT = 1e-4
 #: Agrees and differs are meant up to the resolution; unclear is never a pass.
 Verdict = Literal["agrees", "differs", "unclear"]
 #: Where the error is: the gradient as a whole is too long, too short or reversed, or it has another shape.
@@ -55,7 +54,7 @@ class Judgement:
     @property
     def may_be_meant(self) -> bool:
         """Whether an error was detected, and it is so small that the author may have meant it."""
-        return self.verdict == "differs" and abs(self.error) < MAY_BE_MEANT
+        return self.verdict == "differs" and abs(self.error) < tolerances.MAY_BE_MEANT
 
     def is_finer_than(self, limit: float) -> bool:
         """Whether an error of the whole gradient beyond a limit would have been detected."""

@@ -9,10 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import expect, tolerances
 from conformance.kit.calls import Gradients, Run, SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable
-from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.gradient_checks import gradients_of
 from conformance.kit.unwritten import UNWRITTEN, unwritten_in
 from conformance.kit.variations.axis import AS_GIVEN, MEANING, Variation

@@ -10,12 +10,9 @@ from collections.abc import Iterator
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.tensors import is_strided, to_double
 
-#: A matrix is singular if its smallest eigenvalue is this small a part of its largest.
-SINGULAR = 1e-9
-#: Inputs that random numbers are sorted like more often than this may be so by chance.
-CHANCE = 0.01
 #: A larger matrix is not asked for its eigenvalues.
 LARGEST_DECOMPOSED = 512
 ORDERED = ("is sorted", "is sorted downwards")
@@ -80,7 +77,7 @@ def traits(value: torch.Tensor, constant: bool = True, empty: bool = False) -> s
 def _is_rare(value: torch.Tensor, dim: int) -> bool:
     """Whether random numbers would hardly be sorted: a few often are, and need not be."""
     size = value.shape[dim]
-    return size > 1 and value.numel() // size * math.lgamma(size + 1) > math.log(1 / CHANCE)
+    return size > 1 and value.numel() // size * math.lgamma(size + 1) > math.log(1 / tolerances.CHANCE)
 
 
 def _in_order(value: torch.Tensor, dim: int, empty: bool) -> Iterator[str]:
@@ -181,7 +178,7 @@ def is_definite(value: torch.Tensor) -> bool:
     ):
         return False
     eigenvalues = torch.linalg.eigvalsh(to_double(value.detach()))
-    return bool((eigenvalues[..., 0] > SINGULAR * eigenvalues[..., -1]).all())
+    return bool((eigenvalues[..., 0] > tolerances.SINGULAR * eigenvalues[..., -1]).all())
 
 
 def _is_square(value: torch.Tensor) -> bool:

@@ -22,6 +22,7 @@ from conformance.kit import (
     many,
     need,
     seeds,
+    tolerances,
 )
 from conformance.kit.calls import BACKWARD_SEED, grads_kept
 from conformance.kit.copies import given_copy
@@ -29,21 +30,19 @@ from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_derivative_of_parameters, gradients_of
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
-from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles import formula, reference
 from conformance.kit.oracles.sample import JudgedInput, judged_inputs, said_of, takes_half_alone
 from conformance.kit.sample_calls import differentiate
 from conformance.kit.tensors import dense
+from conformance.kit.tolerances import SINGLE
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_distinct_values, worst_error
 
 #: What a gradient in a leaf may come from that is not added up once.
 MEDDLED = "backward writes to .grad itself, as an inner backward pass does, or returns a tensor that it found there"
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
-#: Relative tolerance between gradients that should agree: wide, since errors are searched, not imprecision.
-_LINEAR_WITHIN = 0.01
 
 
 @clause("Function.backward.gradient")
@@ -209,4 +208,9 @@ def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tenso
     gap, place = worst_error(actual, right)
     name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"
     one, other = expect.shown_apart(actual[place], right[place])
-    expect.that(gap <= _LINEAR_WITHIN, name, one, f"{other}, because a gradient is linear in the incoming gradients")
+    expect.that(
+        gap <= tolerances.LINEAR_GRADIENTS,
+        name,
+        one,
+        f"{other}, because a gradient is linear in the incoming gradients",
+    )

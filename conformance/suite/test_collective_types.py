@@ -10,9 +10,8 @@ import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Type
-from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, world_group
+from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, tolerances, world_group
 from conformance.kit.display import shown, shown_apart
-from conformance.kit.numerics.tolerances import BFLOAT, HALF, SINGLE
 from conformance.kit.spmd.claims import (
     Claim,
     arguments_held,
@@ -29,10 +28,6 @@ from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
 from conformance.kit.tensors import to_double
 
-#: An element may be so far from the expected one, next to the largest of all, in units of the precision.
-ROUNDINGS_APART = 64
-#: The same for results that were sent in half precision, where each rank rounds its share once.
-ROUNDINGS_SENT = 8
 ROUNDING_ONLY = "rounding only: ranks compute it in different orders; let one rank compute it, or all in the same order"
 
 
@@ -127,8 +122,8 @@ def _told_apart(claim: Claim, after: Sequence[Sequence[object]]) -> tuple[str, s
             largest = float(expected.abs().max()) if expected.numel() else 0.0
             where = "added up over all ranks" if kind is Type.P else f"on rank {rank}"
             # Many Functions add up in single precision, whatever the dtype of their inputs.
-            sent = ROUNDINGS_SENT * _precision_of(expected, actual)
-            near = max(ROUNDINGS_APART * max(claim.call.precision, SINGLE), sent) * (1 + largest)
+            sent = tolerances.AS_IN_DOUBLE * _precision_of(expected, actual)
+            near = max(tolerances.SAME_ROUNDINGS * max(claim.call.precision, tolerances.SINGLE), sent) * (1 + largest)
             if not torch.allclose(actual, expected, rtol=0, atol=near):
                 return (
                     f"result {result} of {claim.call.label} {where}, after the ranks' shares of an argument of type P "
@@ -142,7 +137,7 @@ def _told_apart(claim: Claim, after: Sequence[Sequence[object]]) -> tuple[str, s
 def _precision_of(*results: torch.Tensor) -> float:
     """The machine epsilon of the half precision that holds results as they are; zero if neither does."""
     every = torch.cat([result.reshape(-1) for result in results])
-    kinds = ((torch.bfloat16, BFLOAT), (torch.float16, HALF))
+    kinds = ((torch.bfloat16, tolerances.BFLOAT), (torch.float16, tolerances.HALF))
     return next((eps for dtype, eps in kinds if torch.equal(every.to(dtype).to(every.dtype), every)), 0.0)
 
 

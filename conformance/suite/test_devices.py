@@ -9,12 +9,21 @@ from typing import Any
 
 import torch
 
-from conformance.kit import Deviation, SampleCall, Subject, World, active_samples, clause, every_sample, expect, need
+from conformance.kit import (
+    Deviation,
+    SampleCall,
+    Subject,
+    World,
+    active_samples,
+    clause,
+    every_sample,
+    expect,
+    need,
+    tolerances,
+)
 from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.variations.variants import draws, worst_error
 
-#: Relative tolerance between a device and the CPU: wide, since errors are searched, not imprecision.
-_NEAR, _NEAR_IN_HALF = 0.01, 0.5
 NOT_WAITED_FOR = (
     "it reads values that the device has not computed yet: wait for the stream, or do not compute in another one"
 )
@@ -101,7 +110,7 @@ def _differs(actual: Sequence[NamedTensor], right: Sequence[NamedTensor]) -> boo
 def _apart(one: torch.Tensor, other: torch.Tensor) -> bool:
     is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32
     gap, _ = worst_error([one.cpu()], [other.cpu()])
-    return gap > (_NEAR_IN_HALF if is_half else _NEAR)
+    return gap > (tolerances.ON_DEVICE_IN_HALF if is_half else tolerances.ON_DEVICE)
 
 
 def _expect_same(actual: Sequence[NamedTensor], right: Sequence[NamedTensor], how: str, likely: str) -> None:

@@ -25,7 +25,15 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.formula import declared_gradients, is_linear
 from conformance.kit.numerics.nearby import points_near
-from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
+from conformance.kit.numerics.slopes import (
+    SlopeJudgement,
+    compare_slope,
+    epsilon,
+    inner,
+    jacobian_scale,
+    paired,
+    rounding_of_slopes,
+)
 from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
 from conformance.kit.sample_calls import differentiate
@@ -155,7 +163,7 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
                 backward = sum(inner(gradients[at], u) for at, u in direction.items())
                 scale = 1 + abs(backward) + sum(float((v.abs() * t.abs()).sum()) for v, t in pairs)
                 expect.that(
-                    abs(forward - backward) <= max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5) * scale,
+                    abs(forward - backward) <= rounding_of_slopes([*actual, *cotangents]) * scale,
                     f"tangents of {sample.label}, multiplied with gradients of the outputs{_of(sample, direction)}",
                     f"{forward:.9g} by jvp",
                     f"{backward:.9g} by {'the declared formula' if sample.subject.formula else 'backward'}",

@@ -22,6 +22,7 @@ from conformance.kit import (
     need,
     same_values,
     share_memory,
+    tolerances,
 )
 from conformance.kit.graph import contexts_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
@@ -117,7 +118,9 @@ def _expect_untouched(now: torch.Tensor, before: torch.Tensor, what: str) -> Non
 def _nearly(now: torch.Tensor, before: torch.Tensor) -> bool:
     if freed(now) or not (is_strided(now) and differentiable(now)) or now.dtype != before.dtype:
         return False
-    return now.shape == before.shape and torch.allclose(now, before, rtol=1e-3, atol=1e-6, equal_nan=True)
+    return now.shape == before.shape and torch.allclose(
+        now, before, rtol=tolerances.ABOUT_RTOL, atol=tolerances.ABOUT_ATOL, equal_nan=True
+    )
 
 
 def _is_plain(value: Any) -> bool:

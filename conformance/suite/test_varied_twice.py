@@ -9,7 +9,7 @@ from conformance.kit.judged import is_derivative, need_right
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.numerics.slopes import epsilon, inner
+from conformance.kit.numerics.slopes import inner, rounding_of_slopes
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.batches import (
     NO_OUT_DIM,
@@ -75,7 +75,7 @@ def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Vari
     forward = sum(inner(cotangent, actual[at]) for cotangent, at in zip(cotangents, run.places, strict=True))
     backward = sum(inner(gradients[at], move) for at, move in moves.items())
     size = sum(size_of(one) * size_of(actual[at]) for one, at in zip(cotangents, run.places, strict=True))
-    rounding = max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5)
+    rounding = rounding_of_slopes([*actual, *cotangents])
     expect.that(
         abs(forward - backward) <= rounding * (abs(backward) + size),
         f"tangents of {probe.label}, multiplied with gradients of the outputs, the direction {tangent}",

@@ -153,10 +153,10 @@ def _resolution(only: str, device: str, into: Path | None) -> int:
 def _constants(only: str) -> int:
     from tests.proof import constants  # it imports torch, as peers does
 
-    found = []
-    for row in constants.rows(only):
-        found.append(row)
-        print(f"{row.name}: ten times {row.larger or 'nobody'}; a tenth {row.smaller or 'nobody'}", flush=True)
+    found = constants.rows(only, _dot)
+    print()
+    for row in found:
+        print(f"{row.name}: ten times {row.larger or 'nobody'}; a tenth {row.smaller or 'nobody'}")
     unneeded = [row.name for row in found if not row.is_needed]
     print(f"{counted(len(found), 'threshold')}; needed by nobody: {', '.join(unneeded) or 'none'}")
     return int(bool(unneeded))
@@ -168,8 +168,8 @@ def _kit(only: str, write: bool) -> int:
     fates = kit_mutants.fates(kit_mutants.all_mutants(only), _dot)
     print()
     for fate in fates:
-        if not fate.noticed_by:
-            print(f"line {fate.mutant.line} of {fate.mutant.name} survives {counted(fate.asked, 'test')}")
+        if not fate.noticed.by:
+            print(f"line {fate.mutant.line} of {fate.mutant.name} survives {counted(fate.noticed.asked, 'test')}")
     print(kit_mutants.page(fates))
     if write:
         (DATA / "kit-mutants.md").write_text(kit_mutants.page(fates), encoding="utf-8")

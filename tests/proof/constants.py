@@ -1,25 +1,28 @@
-"""Each threshold of the oracles changed tenfold, both ways: who notices first, among right gradients and wrong ones.
+"""Each threshold changed tenfold, both ways: who notices first, among right gradients and wrong ones.
 
-A right gradient notices if it is accused, or no longer judged finely enough to pass; a wrong one if it is not accused.
-A threshold that nobody notices is not needed.
+A right gradient notices if it is accused, or no longer judged finely enough to pass; a wrong one if it is not accused;
+a class of the kill matrix if a test of it ends otherwise. A threshold that nobody notices is not needed.
 """
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import sys
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.judgement import Judgement
 from conformance.kit.loading import resolve
-from conformance.kit.numerics import tolerances
 from conformance.kit.oracles import formula, reference
 from conformance.kit.oracles.sample import judged_inputs, said_of
 from conformance.kit.process.restoration import restored
@@ -28,16 +31,17 @@ from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
 from conformance.kit.variations.lower_precision import LowerPrecision, expect_as_in_double
 from conformance.kit.world import World
-from tests.proof import resolution
+from tests.proof import noticing, resolution
+from tests.proof.noticing import Change, Place, noticed, of_contract, plain
 from tests.proof.resolution import times
 from tests.samples import of_shapes
 
 #: Facts of the arithmetic, which are not chosen; and Student's t for two degrees of freedom, which shows in one run of
 #: a thousand.
-FACTS = {"SINGLE", "HALF", "BFLOAT", "SIGMAS_OF_FEW"}
+FACTS = {"SINGLE", "HALF", "BFLOAT", "SIGMAS_OF_FEW", "COARSER", "TINY_STEP"}
 #: How many calls are made, and when it is worth while; a change of them costs time, not verdicts.
 EFFORT = {"LINEAR", "DRAWS", "DRAWS_IN_HALF", "LONGEST", "HALVINGS", "FINE", "ENOUGH", "ENOUGH_ROUNDINGS"}
-EFFORT |= {"LONG_STEPS", "SHORT_STEPS"}
+EFFORT |= {"LONG_STEPS", "SHORT_STEPS", "OTHER_STEP"}
 #: gradcheck's own tolerances, and what a run asks for.
 GIVEN = {"GRADCHECK_ATOL", "GRADCHECK_RTOL", "RESOLUTION", "RESOLUTION_IN_HALF"}
 #: Correct implementations that a threshold was set for, and planted bugs that one must not hide.
@@ -59,9 +63,10 @@ WRONG = (
     "low_precision:SoftmaxWithoutItsSum",
     "low_precision:SlopeOfTanhInDouble",
     "backward:TwiceTheGradient",
-    "backward:RowsThatShareTheirSums",
 )
 KERNELS = ("matmul", "softmax")
+#: The classes of the matrix that a change is held against take so long at most (seconds).
+MOST = 20.0
 
 
 @dataclass(frozen=True)
@@ -203,17 +208,6 @@ def _of_kernel(kind: resolution.Kind, dtype: str, wrong: resolution.Wrong) -> st
     return "accused" if judged.verdict == "differs" else "passed" if judged.is_finer_than(limit) else "unclear"
 
 
-@contextmanager
-def changed(name: str, factor: float) -> Iterator[None]:
-    """A threshold so many times as large in the block."""
-    before = getattr(tolerances, name)
-    setattr(tolerances, name, type(before)(max(1, before * factor)) if isinstance(before, int) else before * factor)
-    try:
-        yield
-    finally:
-        setattr(tolerances, name, before)
-
-
 @dataclass(frozen=True)
 class Row:
     """Who notices first that a threshold is ten times as large, or a tenth; empty if nobody does."""
@@ -228,8 +222,8 @@ class Row:
         return bool(self.larger or self.smaller)
 
 
-def rows(only: str = "") -> Iterator[Row]:
-    """Change every threshold, both ways.
+def rows(only: str, said: Callable[[object], None]) -> list[Row]:
+    """Change every threshold, both ways, and ask the witnesses, then planted bugs and right classes of the matrix.
 
     Raises:
         ValueError: a witness is not judged as it should be with the thresholds as they are.
@@ -239,11 +233,46 @@ def rows(only: str = "") -> Iterator[Row]:
     every = witnesses()
     if lost := [one.name for one in every if not one.holds]:
         raise ValueError(f"not judged as they should be, before anything is changed: {', '.join(lost)}")
-    for name in (
-        name for name in vars(tolerances) if name.isupper() and name not in FACTS | EFFORT | GIVEN and only in name
-    ):
-        noticed = []
-        for factor in (10.0, 0.1):
-            with changed(name, factor):
-                noticed.append(next((one.name for one in every if not one.holds), ""))
-        yield Row(name, *noticed)
+    chosen = FACTS | EFFORT | GIVEN
+    names = [name for name in vars(tolerances) if name.isupper() and name not in chosen and only in name]
+    contract, places = list(of_contract()), _readers()  # the tests, once they are loaded, read some too
+    changes = [Change(places[name], partial(_times, name, factor)) for name in names for factor in (10.0, 0.1)]
+    found = noticed(changes, [*(noticing.Witness(one.name, one.judge) for one in every), *contract], said, MOST)
+    return [
+        Row(*row) for row in zip(names, (one.by for one in found[::2]), (one.by for one in found[1::2]), strict=True)
+    ]
+
+
+def _times(name: str, factor: float) -> None:
+    """Change a threshold; what counts stays a whole number, and one at least."""
+    before = getattr(tolerances, name)
+    setattr(tolerances, name, type(before)(max(1, before * factor)) if isinstance(before, int) else before * factor)
+
+
+def _readers() -> dict[str, frozenset[Place]]:
+    """The functions of kit and suite that read each threshold."""
+    found: dict[str, set[Place]] = defaultdict(set)
+    for module in [name for name in sys.modules if name.startswith(("conformance.kit.", "conformance.suite."))]:
+        for place, function in _functions(sys.modules[module], module):
+            for name in _names(function.__code__):
+                found[name].add((module, place))
+    return defaultdict(frozenset, {name: frozenset(places) for name, places in found.items()})
+
+
+def _functions(owner: object, module: str) -> Iterator[tuple[str, FunctionType]]:
+    for name in vars(owner):
+        one = plain(inspect.getattr_static(owner, name))
+        if getattr(one, "__module__", "") != module:
+            continue
+        if isinstance(one, FunctionType):
+            yield name, one
+        elif isinstance(one, type) and one is not owner:
+            yield from ((f"{name}.{place}", method) for place, method in _functions(one, module))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    if "tolerances" in code.co_names:
+        yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)

@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 
 from conformance.emulated import load
+from conformance.kit import tolerances
 from conformance.kit.judgement import Judgement
-from conformance.kit.numerics import tolerances
 from conformance.kit.oracles import gradient
 from conformance.kit.oracles.inputs import function_of
 from conformance.kit.sample_calls import every_sample

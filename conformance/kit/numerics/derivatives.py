@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import Run
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.numerics.tolerances import CLEARLY, LONG_STEPS, SHORT_STEPS, SINGLE
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
@@ -75,13 +75,13 @@ def unless_it_stops(
         return central(ahead, behind, step)
 
     def gaps() -> tuple[float, float]:
-        short, middle = map(slope, SHORT_STEPS)
-        return abs(short - middle), min(abs(slope(step) - found.analytic) for step in LONG_STEPS)
+        short, middle = map(slope, tolerances.SHORT_STEPS)
+        return abs(short - middle), min(abs(slope(step) - found.analytic) for step in tolerances.LONG_STEPS)
 
-    if found.verdict != "differs" or world.size > 1 or epsilon([value]) >= SINGLE:
+    if found.verdict != "differs" or world.size > 1 or epsilon([value]) >= tolerances.SINGLE:
         return found
     ragged, left = world.try_call(gaps) or (0.0, 0.0)
-    stops = CLEARLY * ragged > found.deviation > CLEARLY * left
+    stops = tolerances.CLEARLY * ragged > found.deviation > tolerances.CLEARLY * left
     return replace(found, verdict="unclear") if stops else found
 
 

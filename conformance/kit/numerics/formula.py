@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import seeds
+from conformance.kit import seeds, tolerances
 from conformance.kit.calls import BACKWARD_SEED, FORWARD_SEED, Run
 from conformance.kit.declared import Formula, ForwardCall
 from conformance.kit.deviations import NotApplicable, Skipped
@@ -109,6 +109,10 @@ def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:
 def _is_zero(left: Sequence[torch.Tensor], beside: Sequence[torch.Tensor]) -> bool:
     """Whether only rounding error remains, relative to the terms."""
     return all(
-        one.numel() == 0 or bool(one.abs().max() <= max(1e-5, 16 * torch.finfo(one.dtype).eps) * other.abs().max())
+        one.numel() == 0
+        or bool(
+            one.abs().max()
+            <= max(tolerances.LINEAR_FORMULA, tolerances.LINEAR * torch.finfo(one.dtype).eps) * other.abs().max()
+        )
         for one, other in zip(left, beside, strict=True)
     )

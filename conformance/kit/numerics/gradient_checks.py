@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import expect, tolerances
 from conformance.kit.backward import returns_gradients
 from conformance.kit.calls import Run, SampleCall, grads_kept
 from conformance.kit.deviations import Deviation
@@ -23,7 +23,6 @@ from conformance.kit.numerics.derivatives import (
 )
 from conformance.kit.numerics.nearby import directions, perturbed, points_near
 from conformance.kit.numerics.slopes import SlopeJudgement, epsilon
-from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.recording import recording
 from conformance.kit.sample_calls import differentiate
@@ -32,8 +31,6 @@ from conformance.kit.world import World
 
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
-#: Longer steps overrule a difference only if it is this many times their noise.
-CLEAR = 8
 
 
 def expect_derivative(
@@ -140,8 +137,8 @@ class _InputGradient:
         def along(direction: torch.Tensor) -> SlopeJudgement:
             found = self.slope(direction, eps)
             if is_derived and found.verdict == "differs":
-                again = self.slope(direction, max(eps, SINGLE))
-                if again.verdict == "agrees" and CLEAR * again.noise < found.deviation:
+                again = self.slope(direction, max(eps, tolerances.SINGLE))
+                if again.verdict == "agrees" and tolerances.CLEAR_OF_NOISE * again.noise < found.deviation:
                     return again
             return unless_it_stops(found, self.world, self.run, self.cotangents, self.at, direction)
 
@@ -201,11 +198,11 @@ def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[tor
 
 def result_epsilon(world: World, run: Run) -> float:
     """Return the machine epsilon of a call's results: that of single precision if all of them fit into it."""
-    moved = world.try_call(next(perturbed(run.sample, world, SINGLE)).run, needed=run.leaves)
+    moved = world.try_call(next(perturbed(run.sample, world, tolerances.SINGLE)).run, needed=run.leaves)
     outputs = moved.outputs if moved else run.outputs
     fits = all(bool((_in_single(output) == output).all()) for output in outputs if is_strided(output))
     eps = epsilon([*run.outputs, *run.leaves.values()])
-    return max(eps, SINGLE) if all(world.exchange(fits)) else eps
+    return max(eps, tolerances.SINGLE) if all(world.exchange(fits)) else eps
 
 
 def _in_single(tensor: torch.Tensor) -> torch.Tensor:

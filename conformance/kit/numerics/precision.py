@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.numerics.nearby import random_direction
-from conformance.kit.numerics.tolerances import BFLOAT, SINGLE
 from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
 #: A step that single precision can just tell, and half precision cannot.
-_STEP = 4 * SINGLE
-#: By how much a tensor may leave a straight line over two such steps where it is computed in double precision.
-_STRAIGHT = 1e-9
-#: The part of the elements that a step leaves as they are where a gradient is computed in half precision.
-STILL = 0.9
+_STEP = 4 * tolerances.SINGLE
 
 
 #: A tensor a step back, here, and a step ahead.
@@ -36,8 +32,8 @@ def working_epsilon(sample: SampleCall, world: World) -> float:
         return 0.0
     results, gradients = (list(zip(*parts, strict=True)) for parts in zip(*found, strict=True))
     if _is_still(gradients):
-        return BFLOAT
-    return SINGLE if any(map(_jumps, [*results, *gradients])) else 0.0
+        return tolerances.BFLOAT
+    return tolerances.SINGLE if any(map(_jumps, [*results, *gradients])) else 0.0
 
 
 def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
@@ -55,15 +51,15 @@ def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
 
 def _is_still(gradients: list[Way]) -> bool:
     """Whether most gradients in single or double precision stay the same."""
-    fine = [way for way in gradients if torch.finfo(way[1].dtype).eps <= SINGLE]
+    fine = [way for way in gradients if torch.finfo(way[1].dtype).eps <= tolerances.SINGLE]
     count = sum(int((here != 0).sum()) for _, here, _ in fine)
     still = sum(int(((here != 0) & (back == here) & (ahead == here)).sum()) for back, here, ahead in fine)
-    return count > 0 and still >= STILL * count
+    return count > 0 and still >= tolerances.STILL * count
 
 
 def _jumps(way: Way) -> bool:
     """Whether a tensor in double precision does not follow a straight line."""
     back, here, ahead = way
-    if torch.finfo(here.dtype).eps >= SINGLE or here.numel() == 0:
+    if torch.finfo(here.dtype).eps >= tolerances.SINGLE or here.numel() == 0:
         return False
-    return bool((ahead - 2 * here + back).abs().max() > _STRAIGHT * here.abs().max())
+    return bool((ahead - 2 * here + back).abs().max() > tolerances.STRAIGHT_IN_DOUBLE * here.abs().max())

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.numerics.differences import central
-from conformance.kit.numerics.tolerances import GRADCHECK_ATOL, GRADCHECK_RTOL
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.world import World
 
@@ -20,29 +20,6 @@ from conformance.kit.world import World
 LossAlong = Callable[[float], torch.Tensor]
 #: The terms of the loss after a step to the one side, and to the other.
 Pair = tuple[torch.Tensor, torch.Tensor]
-#: Precisions that a Function may use internally, whatever the dtype of its inputs.
-COARSER = (1.2e-7, 1e-3)
-#: A step that double precision can tell, and single precision cannot.
-TINY = 1e-9
-
-#: How many machine epsilons of rounding the loss may have, next to the size of its terms.
-LOSS_ROUNDINGS = 4
-#: Rounding allowance for second differences, over a long and a short step together, in eps per term.
-BENT_ROUNDINGS = 24
-#: A place is steep if the slope is this many times the size of the terms.
-STEEP = 10
-#: Differences are taken to be off by so much of the slope at least, however fine the precision.
-LEAST_CURVATURE = 1e-6
-#: Safety factors on the observed bend and jump; both are sampled at few points.
-BENDS, JUMPS = 2, 4
-#: A place is smooth if these are at most this part of the slope and of the terms.
-SMOOTH = 1e-3
-#: If a long and a short step disagree by more than this part of the terms, forward may round internally.
-_ROUGH = 1e-4
-#: By how much shorter the second look's step is: no simple fraction, which what repeats would hide from.
-OTHER_STEP = 0.37
-#: A slope counts as measured, and a deviation as shown, if it is this many times the noise of the differences.
-BEYOND_NOISE = 10
 
 
 @dataclass(frozen=True)
@@ -67,8 +44,8 @@ class SlopeJudgement:
     @property
     def is_shown(self) -> bool:
         """Whether slope and deviation stand out from the noise of forward, and the deviation matters to the loss."""
-        least = BEYOND_NOISE * self.noise
-        return abs(self.numeric) > least and not self.deviation <= max(least, GRADCHECK_RTOL * self.size)
+        least = tolerances.BEYOND_NOISE * self.noise
+        return abs(self.numeric) > least and not self.deviation <= max(least, tolerances.GRADCHECK_RTOL * self.size)
 
     @property
     def deviation(self) -> float:
@@ -90,7 +67,7 @@ def compare_slope(world: World, loss: LossAlong, analytic: float, eps: float, re
         reach: how much the slope grows if every element of the Jacobian grows by one.
     """
     found = _compared(world, loss, analytic, eps)
-    forgiven = abs(found.analytic - found.numeric) <= GRADCHECK_ATOL * sum(world.exchange(reach))
+    forgiven = abs(found.analytic - found.numeric) <= tolerances.GRADCHECK_ATOL * sum(world.exchange(reach))
     if found.verdict == "differs" and forgiven and not found.is_shown:
         return replace(found, verdict="unclear")
     return found
@@ -99,7 +76,7 @@ def compare_slope(world: World, loss: LossAlong, analytic: float, eps: float, re
 def _compared(world: World, loss: LossAlong, analytic: float, eps: float) -> SlopeJudgement:
     """Compare at ever coarser steps, until one is conclusive; no change at all, twice, is a slope of zero."""
     slope, flat = sum(world.exchange(analytic)), 0
-    for precision in (eps, *(coarse for coarse in COARSER if coarse > 10 * eps)):
+    for precision in (eps, *(coarse for coarse in tolerances.COARSER if coarse > 10 * eps)):
         seen = _judged(world, loss, slope, precision)
         if seen.verdict == "flat":
             # No change at all: a step function, or one that rounds its input. A longer step tells them apart.
@@ -116,23 +93,25 @@ def _compared(world: World, loss: LossAlong, analytic: float, eps: float) -> Slo
 
 def _confirmed(world: World, loss: LossAlong, seen: SlopeJudgement, precision: float) -> SlopeJudgement:
     """Confirm a difference: with another step, and as if the Function computed in single precision inside."""
-    again = _judged(world, loss, seen.analytic, precision, OTHER_STEP)
+    again = _judged(world, loss, seen.analytic, precision, tolerances.OTHER_STEP)
     if again.verdict != "differs":
         return SlopeJudgement("unclear", seen.analytic)
-    is_rough = max(seen.roughness, again.roughness) > _ROUGH
-    if precision < TINY and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
-        coarse = _judged(world, loss, seen.analytic, COARSER[0])
+    is_rough = max(seen.roughness, again.roughness) > tolerances.ROUGH
+    if precision < tolerances.TINY_STEP and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
+        coarse = _judged(world, loss, seen.analytic, tolerances.COARSER[0])
         return coarse if coarse.verdict == "agrees" else seen
     return seen
 
 
 def _is_lost_on_tiny_steps(world: World, loss: LossAlong, seen: SlopeJudgement) -> bool:
     """Tell whether a tiny step shows another slope, as it does if forward rounds to single precision internally."""
-    moved = _both_ways(world, loss, TINY)
+    moved = _both_ways(world, loss, tolerances.TINY_STEP)
     if moved is None:
         return False
     (right, left), _ = _together(world, *moved)
-    return abs(central(right, left, TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
+    return abs(central(right, left, tolerances.TINY_STEP) - seen.numeric) > tolerances.LOST_ON_TINY_STEPS * abs(
+        seen.analytic - seen.numeric
+    )
 
 
 def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrink: float = 1.0) -> SlopeJudgement:
@@ -145,8 +124,8 @@ def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrin
         return SlopeJudgement("unclear", slope)
     (right, left), _ = _together(world, *far)
     value = central(right, left, step)
-    noise = LOSS_ROUNDINGS * precision * weight / step
-    near = noise + _curvature(precision) * max(abs(value), abs(slope))
+    noise = tolerances.LOSS_ROUNDINGS * precision * weight / step
+    near = noise + curvature(precision) * max(abs(value), abs(slope))
     if not math.isfinite(value) or not math.isfinite(weight):
         return SlopeJudgement("unclear", slope)
     if abs(slope - value) <= near and math.isfinite(slope):
@@ -161,8 +140,10 @@ def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrin
     kinks = sum(world.exchange(_kinks(here, far, close, precision)))
     bend = max(abs(right - 2 * middle + left), kinks) / step
     jump = abs(central(near_right, near_left, step / 2) - value)
-    off = BENDS * bend + JUMPS * jump
-    differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= SMOOTH * (abs(value) + weight)
+    off = tolerances.BENDS * bend + tolerances.JUMPS * jump
+    differs = (
+        abs(slope - value) > near + off if math.isfinite(slope) else off <= tolerances.SMOOTH * (abs(value) + weight)
+    )
     verdict = "differs" if differs else "unclear"
     return SlopeJudgement(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
 
@@ -175,15 +156,15 @@ def _both_ways(world: World, loss: LossAlong, step: float) -> Pair | None:
 def _step(slope: float, weight: float, precision: float) -> float:
     """Choose the step: the cube root of the precision balances rounding and curvature; shorter in a steep place."""
     step: float = precision ** (1 / 3)
-    if abs(slope) > STEEP * weight > 0 and math.isfinite(slope):
-        return step * STEEP * weight / abs(slope)  # a longer one would leave the place
+    if abs(slope) > tolerances.STEEP * weight > 0 and math.isfinite(slope):
+        return step * tolerances.STEEP * weight / abs(slope)  # a longer one would leave the place
     return step
 
 
-def _curvature(precision: float) -> float:
-    """Estimate the relative error that the curvature of forward causes in differences over such a step."""
-    curved: float = 5 * precision ** (2 / 3)
-    return max(LEAST_CURVATURE, curved)
+def curvature(precision: float) -> float:
+    """Estimate the error that the curvature of forward causes in differences over such a step, next to the slope."""
+    curved: float = tolerances.CURVED * precision ** (2 / 3)
+    return max(tolerances.LEAST_CURVATURE, curved)
 
 
 def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
@@ -193,7 +174,7 @@ def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> floa
     """
     if any(terms.shape != here.shape for terms in (*far, *close)):
         return 0.0
-    rounding = BENT_ROUNDINGS * precision * here.abs()
+    rounding = tolerances.BENT_ROUNDINGS * precision * here.abs()
     bends = (4 * (sum(close) - 2 * here) - (sum(far) - 2 * here)).abs() - rounding
     return float(bends.clamp_min(0).sum())
 
@@ -227,6 +208,12 @@ def jacobian_scale(cotangents: Iterable[torch.Tensor], directions: Iterable[torc
         sum(float(to_double(tensor.detach()).abs().sum()) for tensor in tensors) for tensors in (cotangents, directions)
     )
     return weight * step
+
+
+def rounding_of_slopes(tensors: list[torch.Tensor]) -> float:
+    """Return how far the slopes of jvp and backward may be apart, next to their terms."""
+    rounding: float = tolerances.PAIRED * epsilon(tensors) ** 0.5
+    return max(tolerances.LEAST_CURVATURE, rounding)
 
 
 def epsilon(tensors: list[torch.Tensor]) -> float:

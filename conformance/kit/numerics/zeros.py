@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import Run
 from conformance.kit.numerics.derivatives import outputs_at
 from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.numerics.nearby import rms_size
-from conformance.kit.numerics.slopes import LOSS_ROUNDINGS, jacobian_scale, paired
-from conformance.kit.numerics.tolerances import GRADCHECK_ATOL
+from conformance.kit.numerics.slopes import jacobian_scale, paired
 
 #: Steps, next to the size of the input, that show a kink, each a tenth as long as the one before.
 BENDING = (1e-2, 1e-3, 1e-4)
@@ -22,12 +22,6 @@ BENDING = (1e-2, 1e-3, 1e-4)
 STEPS = (*BENDING, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20)
 #: Those that are short even next to what is added to a number to keep it from zero, and how many in turn have to agree.
 SHORT, IN_TURN = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-16, 1e-18), 3
-#: How far slopes by different steps may be apart, next to the largest; by how much a gradient has to be off at least.
-SLOPES_ALIKE, GRADIENT_OFF = 0.01, 0.1
-#: Largest ratio of successive bends of a smooth function (steps ten times shorter).
-LEFT = 0.25
-#: If slopes grow by this ratio with each shorter step, they have no end: so do those of a root at zero.
-STEEPER = 1.5
 
 
 @dataclass(frozen=True)
@@ -61,18 +55,24 @@ def contradicted_by(
     if not any(slope.value or slope.bend for slope in slopes):  # outside of its domain, or rounded
         return float("nan")
     scale = max(abs(gradient), *(abs(slope.value) for slope in slopes[: len(BENDING)]))
-    fine = [slope for slope in slopes if slope.noise <= SLOPES_ALIKE * scale]
+    fine = [slope for slope in slopes if slope.noise <= tolerances.SLOPES_ALIKE * scale]
     bending = [slope for slope in fine if slope in slopes[: len(BENDING)]]
     if len(bending) < 2 or any(
-        later.bend > LEFT * slope.bend + later.noise + SLOPES_ALIKE**2 * scale for slope, later in pairwise(bending)
+        later.bend > tolerances.BEND_LEFT * slope.bend + later.noise + tolerances.SLOPES_ALIKE**2 * scale
+        for slope, later in pairwise(bending)
     ):
         return float("nan")
-    if all(abs(later.value) > STEEPER * abs(slope.value) for slope, later in pairwise(bending)):
+    if all(abs(later.value) > tolerances.STEEPER * abs(slope.value) for slope, later in pairwise(bending)):
         return float("nan")
     values = [slope.value for slope in fine]
-    is_clear = bending[-1].bend <= GRADIENT_OFF * scale and max(values) - min(values) <= SLOPES_ALIKE * scale
+    is_clear = (
+        bending[-1].bend <= tolerances.OFF_AT_ZERO * scale
+        and max(values) - min(values) <= tolerances.SLOPES_ALIKE * scale
+    )
     derivative = bending[-1].value
-    least = max(GRADIENT_OFF * scale, GRADCHECK_ATOL * jacobian_scale(cotangents, [torch.ones(())]))
+    least = max(
+        tolerances.OFF_AT_ZERO * scale, tolerances.GRADCHECK_ATOL * jacobian_scale(cotangents, [torch.ones(())])
+    )
     return derivative if is_clear and abs(gradient - derivative) > least else float("nan")
 
 
@@ -88,7 +88,7 @@ def derivative_close_by(run: Run, cotangents: list[torch.Tensor], at: int, eleme
         values = [slope.value for slope in some]
         scale = max(map(abs, values))
         unsure = max(slope.noise for slope in some) + max(values) - min(values) + some[-1].bend
-        if all(map(math.isfinite, values)) and unsure <= SLOPES_ALIKE * scale:
+        if all(map(math.isfinite, values)) and unsure <= tolerances.SLOPES_ALIKE * scale:
             return values[-1]
     return float("nan")
 
@@ -106,7 +106,9 @@ def _slopes(
     found = []
     for step in (relative * size for relative in steps):
         right, left = loss(step)[moves], loss(-step)[moves]
-        noise = LOSS_ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
+        noise = (
+            tolerances.LOSS_ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
+        )
         bend = float((right + left - 2 * here[moves]).abs().sum()) / step
         found.append(_Slope(float(central(right, left, step).sum()), bend, noise))
     return found
@@ -118,6 +120,7 @@ def is_affine(run: Run, at: int) -> bool:
     none, twice = (outputs_at(run, at, factor * value) for factor in (0, 2))
     triples = zip(none, run.outputs, twice, strict=True)
     return all(
-        low.shape == high.shape == middle.shape and torch.allclose(low + high, 2 * middle.detach(), rtol=1e-4)
+        low.shape == high.shape == middle.shape
+        and torch.allclose(low + high, 2 * middle.detach(), rtol=tolerances.AFFINE)
         for low, middle, high in triples
     )

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
-from conformance.kit.numerics import tolerances
 from conformance.kit.oracles.vector_function import Vector, VectorFunction, rms
 
 NAME = "adjoint identity"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
-from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.differences import extrapolated
 from conformance.kit.oracles.vector_function import VectorFunction, normal_like, numbers, rms
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.judgement import ELSEWHERE, Judgement, Verdict
-from conformance.kit.numerics import tolerances
 from conformance.kit.tensors import to_double
 
 NAME = "declared formula"

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
-from conformance.kit.numerics import tolerances
 from conformance.kit.oracles import adjoint, derivative
 from conformance.kit.oracles.vector_function import VectorFunction, normal_like, rms
 

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.copies import widened
 from conformance.kit.deviations import Skipped
 from conformance.kit.frames import told
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
-from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World

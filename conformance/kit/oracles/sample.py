@@ -9,10 +9,10 @@ from itertools import groupby
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Skipped
 from conformance.kit.judgement import Judgement, percent
-from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.nearby import points_near
 from conformance.kit.oracles import gradient, reference
 from conformance.kit.oracles.inputs import function_of

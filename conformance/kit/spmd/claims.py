@@ -10,7 +10,6 @@ import torch
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.numerics.nearby import rms_size
-from conformance.kit.numerics.tolerances import SINGLE
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, declares
 from conformance.kit.spmd.keeps import SignatureJudgement, find
@@ -18,6 +17,7 @@ from conformance.kit.spmd.observation import Observation, observe
 from conformance.kit.spmd.owed import GroupCall
 from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.subject import Subject
+from conformance.kit.tolerances import SINGLE
 from conformance.kit.typed_samples import claimed
 from conformance.kit.typed_values import Ranks, argument, reshared, tangent
 from conformance.kit.world import World

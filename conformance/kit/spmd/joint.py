@@ -19,7 +19,6 @@ from conformance.core.signatures import Type
 from conformance.kit.deviations import Skipped
 from conformance.kit.judgement import Judgement
 from conformance.kit.numerics.slopes import epsilon
-from conformance.kit.numerics.tolerances import RESOLUTION_IN_HALF, SINGLE
 from conformance.kit.oracles import gradient
 from conformance.kit.oracles.inputs import as_tensor, as_vector
 from conformance.kit.oracles.sample import is_enough, too_coarse
@@ -27,6 +26,7 @@ from conformance.kit.oracles.vector_function import Vector, VectorFunction
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, moved, signature_of
 from conformance.kit.spmd.owed import backward
+from conformance.kit.tolerances import RESOLUTION_IN_HALF, SINGLE
 from conformance.kit.world import World
 
 _Any = TypeVar("_Any")

@@ -9,15 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.numerics.tolerances import RESOLUTION_IN_HALF
-from conformance.kit.spmd.owed import GroupCall, Slopes, backward, loss_slopes, tolerance_of
+from conformance.kit import tolerances
+from conformance.kit.numerics.slopes import curvature
+from conformance.kit.spmd.owed import GroupCall, Slopes, backward, loss_slopes
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.typed_values import Ranks, argument, bits, cotangent
 
-#: A result in a lower precision is that in double if it is so near, in units of the precision.
-ROUNDINGS = 8
-#: How far what is zero but for rounding may be off, in units of the precision of what comes in.
-ROUNDINGS_OF_SUMS = 4
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
 LossOfResult = tuple[int, bool]
 
@@ -121,9 +118,9 @@ def _largest(given: Sequence[torch.Tensor | None]) -> float:
 
 def _in_lower_precision(slopes: Slopes, precision: float, largest: float) -> Slopes:
     """Those that a gradient in a lower precision is held against, where what comes in is at most so large."""
-    noise = ROUNDINGS_OF_SUMS * precision * largest / len(slopes.noises)
+    noise = tolerances.SUMS_TO_ZERO * precision * largest / len(slopes.noises)
     noises = tuple(one + noise for one in slopes.noises)
-    return replace(slopes, noises=noises, tolerance=min(tolerance_of(precision), RESOLUTION_IN_HALF))
+    return replace(slopes, noises=noises, tolerance=min(curvature(precision), tolerances.RESOLUTION_IN_HALF))
 
 
 def _are_rounded(
@@ -140,7 +137,9 @@ def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision:
     if one is None or exact is None or one.shape != exact.shape:
         return one is exact
     wide, other = to_double(one), to_double(exact)
-    return not wide.numel() or bool((wide - other).abs().max() <= ROUNDINGS * precision * other.abs().max())
+    return not wide.numel() or bool(
+        (wide - other).abs().max() <= tolerances.AS_IN_DOUBLE * precision * other.abs().max()
+    )
 
 
 def _bits(tensor: torch.Tensor | None) -> object:

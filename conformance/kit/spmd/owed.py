@@ -23,6 +23,7 @@ import torch
 from conformance.core.signatures import Signature, Type
 from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.numerics.nearby import rms_size
+from conformance.kit.numerics.slopes import curvature
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.typed_values import Ranks
 
@@ -48,11 +49,6 @@ class DeclaredGroupCall:
     def __call__(self, arguments: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The results."""
         return self.run(arguments)
-
-
-def tolerance_of(precision: float) -> float:
-    """Return the error of differences between results of a precision, relative to the largest: theirs, with margin."""
-    return max(1e-6, 5 * float(precision ** (2 / 3)))
 
 
 #: What double precision keeps. Say more to differentiate a Function that works in a lower one inside.
@@ -210,7 +206,7 @@ def _declared(
         table = torch.zeros(ranks.size, ranks.size, *x.shape, dtype=to_double(x).dtype)
         for rank, gradient in enumerate(known):
             table[rank, rank] = gradient
-        found.append(Slopes(table, (0.0,) * ranks.size, tolerance_of(precision), is_declared=True))
+        found.append(Slopes(table, (0.0,) * ranks.size, curvature(precision), is_declared=True))
     return tuple(found)
 
 
@@ -258,7 +254,7 @@ def _slopes(
         whole = torch.view_as_complex(table.contiguous()) if units == 2 else table[..., 0]
         table = whole.transpose(0, 1).reshape(movers, ranks.size, *x.shape)
         noises = tuple(4 * precision * size / float(step.min()) for size in sizes)
-        found.append(Slopes(table, noises, tolerance_of(precision)))
+        found.append(Slopes(table, noises, curvature(precision)))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import seeds
+from conformance.kit import seeds, tolerances
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.tensors import (
@@ -243,7 +243,7 @@ def _is_expanded(value: Any) -> bool:
 def _alike(one: Any, other: Any) -> bool:
     """Whether floating-point results agree; the index of one of several equal maxima may depend on the layout."""
     pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
-    return all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs if differentiable(a))
+    return all(torch.allclose(a, b, rtol=tolerances.ABOUT_RTOL, equal_nan=True) for a, b in pairs if differentiable(a))
 
 
 def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import expect, tolerances
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.judgement import Judgement
-from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.nearby import perturbed
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.axes_of_representation import ones
@@ -32,8 +31,6 @@ from conformance.kit.world import World
 __all__ = ["LowerPrecision", "expect_as_in_double"]
 
 ORACLE = "the gradient in double precision"
-#: A gradient counts as cancelled out if it is smaller than so many machine epsilons of its terms.
-CANCELS = 16.0
 
 
 @dataclass(frozen=True)
@@ -190,7 +187,7 @@ def _left_by_rounding(found: _InBoth, precision: LowerPrecision, largest: float,
         max((_apart(gradient, other[at]) for other in others if other is not None), default=0.0)
         for at, gradient in enumerate(found.actual)
     ]
-    is_zero = [size_of(one) <= CANCELS * eps * largest for one in found.right]
+    is_zero = [size_of(one) <= tolerances.CANCELS * eps * largest for one in found.right]
     return [tolerances.BEYOND_ROUGH * far if zero else 0.0 for far, zero in zip(apart, is_zero, strict=True)]
 
 
@@ -211,4 +208,8 @@ def _stopped_growing(found: _InBoth, at: int) -> str:
         there = to_double(_gradients(single.run(), found.cotangents)[at])
     except Exception:  # it need not take single precision
         return ""
-    return "a sum in low precision that stopped growing" if torch.allclose(there, right, rtol=1e-3, atol=1e-6) else ""
+    return (
+        "a sum in low precision that stopped growing"
+        if torch.allclose(there, right, rtol=tolerances.ABOUT_RTOL, atol=tolerances.ABOUT_ATOL)
+        else ""
+    )

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense
@@ -48,4 +49,6 @@ def samples_are_alike(results: Sequence[torch.Tensor]) -> bool:
 
 
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(dense(one), dense(other), rtol=1e-3, atol=1e-6, equal_nan=True)
+    return one.shape == other.shape and torch.allclose(
+        dense(one), dense(other), rtol=tolerances.ABOUT_RTOL, atol=tolerances.ABOUT_ATOL, equal_nan=True
+    )

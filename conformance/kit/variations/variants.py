@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
@@ -27,8 +28,6 @@ from conformance.kit.world import World
 
 _Found = TypeVar("_Found")
 
-#: Relative change of a gradient that steps as long as those of the differences may cause.
-STABLE = 0.001
 JUDGED_BY_SPEC = "its spec defines the gradient, and has clauses for it"
 
 
@@ -197,7 +196,7 @@ def is_smooth_here(sample: SampleCall, world: World) -> bool | None:
     right = run.filled(run.gradients(cotangents))
     step = result_epsilon(world, run) ** (1 / 3)
     moved = [gradients_of(point, cotangents) for point in perturbed(sample, world, step)]
-    return all(worst_error(gradients, right)[0] <= STABLE for gradients in moved) or None
+    return all(worst_error(gradients, right)[0] <= tolerances.STABLE for gradients in moved) or None
 
 
 def confirmed_nearby(sample: SampleCall, world: World, look: Callable[[SampleCall], _Found | None]) -> _Found | None:
@@ -222,7 +221,7 @@ def confirmed_nearby(sample: SampleCall, world: World, look: Callable[[SampleCal
 def worst_error(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
     """Return the largest relative difference between tensors and the expected ones, and the index of that tensor."""
     largest = max([scale, *(size_of(tensor) for tensor in right)])
-    gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
+    gaps = [_gap(a, b, tolerances.BESIDE_LARGEST * largest) for a, b in zip(actual, right, strict=True)]
     worst = max(range(len(gaps)), key=lambda at: gaps[at])
     return gaps[worst], worst
 

@@ -1,0 +1,247 @@
+"""Change the kit in one place, in a forked process, and say which planted bug, right class or kernel notices.
+
+A change is held against the tests that call the functions it is about; a test that ends otherwise than before notices.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from conformance.core import catalog, clauses
+from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.kit.loading import resolve
+from conformance.prove.implementations import Implementation
+from conformance.run.in_process import in_process
+from tests.proof.implementations import of_the_contract
+from tests.proof.matrix import broken_beside
+
+#: Processes side by side.
+WORKERS = os.cpu_count() or 2
+#: The tests that a change is held against take so long at most (seconds), and as many times as long with it.
+MOST, SLOWER = 6.0, 10
+#: What a process needs besides, of processor time and waiting (seconds).
+BESIDES, WAITING = 10, 900
+#: What noticed a change whose process was killed: by a signal, or since it took too long.
+KILLED = "its process was killed"
+#: The module of a function, and its name there.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the kit, and the functions that it is about."""
+
+    places: frozenset[Place]
+    make: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A test that notices a change if it ends in another way: of a planted bug, a right class or a kernel."""
+
+    name: str
+    run: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Known:
+    """How a witness ends with the kit as it is, the functions that it calls, and its seconds."""
+
+    ended: str
+    calls: frozenset[Place]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """The witness that noticed a change, or nothing; and how many were asked."""
+
+    by: str
+    asked: int
+
+
+def noticed(
+    changes: Sequence[Change], witnesses: Sequence[Witness], said: Callable[[object], None], most: float = MOST
+) -> list[Noticed]:
+    """Hold every change against its witnesses, in processes of its own."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    places = {place for change in changes for place in change.places}
+    parts = [witnesses[first::WORKERS] for first in range(WORKERS)]
+    known: dict[str, Known] = {}
+    for found in _forked([partial(_known, part, places) for part in parts], 3600):
+        if found is None:
+            raise RuntimeError("a process was killed that ran the tests with the kit as it is")
+        known |= found
+        said(found)
+    callers: dict[Place, list[str]] = defaultdict(list)
+    for name, one in known.items():
+        for place in one.calls:
+            callers[place].append(name)
+    by_name = {witness.name: witness for witness in witnesses}
+    asked = [[by_name[name] for name in _few(change, callers, known, most)] for change in changes]
+    jobs = [partial(_noticed, change, few, known) for change, few in zip(changes, asked, strict=True)]
+    results = []
+    for few, found in zip(asked, _forked(jobs, WAITING), strict=True):
+        results.append(Noticed(KILLED if found is None else found, len(few)))
+        said(found)
+    return results
+
+
+def _few(change: Change, callers: Mapping[Place, Iterable[str]], known: Mapping[str, Known], most: float) -> list[str]:
+    """Take those that call most of the modules that are changed, as many as fit into the time, and one at least."""
+    modules = {module for module, _ in change.places}
+
+    def order(name: str) -> tuple[int, float]:
+        return -sum(module in modules for module, _ in known[name].calls), known[name].seconds
+
+    few: list[str] = []
+    spent = 0.0
+    for name in sorted({name for place in change.places for name in callers.get(place, ())}, key=order):
+        spent += known[name].seconds
+        if few and spent > most:
+            break
+        few.append(name)
+    return few
+
+
+def of_contract() -> Iterator[Witness]:
+    """The tests of each bug's own clause, and of a right class those of the clauses that its neighbours break."""
+    tests, registry = catalog.suite(), clauses.registry()
+    for one in of_the_contract():
+        subject = SubjectRef(one.reference, one.spec, one.inputs, one.reference, types=one.types)
+        asked = {one.breaks} if one.breaks else broken_beside(one)
+        for item in plan(tests, registry, [subject], (1,)):
+            test = item.test
+            is_plain = item.subject and one.device == "cpu" and not (item.why_not or test.compiles or test.is_fresh)
+            if is_plain and test.clause in asked:
+                yield Witness(item.nodeid, partial(_ended, one, item))
+
+
+def _ended(one: Implementation, item: PlannedTest) -> str:
+    (outcome,) = in_process([item], resolve(one.reference, one.spec, one.inputs, one.types), "cpu")
+    return outcome.outcome
+
+
+def _known(witnesses: Sequence[Witness], functions: Iterable[Place]) -> dict[str, Known]:
+    """Run witnesses with the kit as it is, and note which of the functions they call."""
+    places = {live(*function).__code__: function for function in functions}
+    found = {}
+    for witness in witnesses:
+        called: set[CodeType] = set()
+
+        def note(frame: Any, event: str, _: object, called: set[CodeType] = called) -> None:
+            if event == "call":
+                called.add(frame.f_code)
+
+        start = time.process_time()
+        sys.setprofile(note)
+        try:
+            ended = witness.run()
+        finally:
+            sys.setprofile(None)
+        seconds = time.process_time() - start
+        found[witness.name] = Known(ended, frozenset(places[code] for code in called if code in places), seconds)
+    return found
+
+
+def _noticed(change: Change, witnesses: Sequence[Witness], known: Mapping[str, Known]) -> str:
+    """The first witness that ends otherwise with a change; empty if none does."""
+    longest = SLOWER * sum(known[witness.name].seconds for witness in witnesses) + BESIDES
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + longest) + 1, resource.RLIM_INFINITY))
+    change.make()
+    for witness in witnesses:
+        try:
+            ended = witness.run()
+        except Exception as error:
+            ended = type(error).__name__
+        if ended != known[witness.name].ended:
+            return witness.name
+    return ""
+
+
+def live(module: str, name: str) -> FunctionType:
+    """Return a function of a loaded module, by its place."""
+    place: Any = sys.modules[module]
+    for part in name.split("."):
+        place = plain(inspect.getattr_static(place, part))
+    assert isinstance(place, FunctionType)
+    return place
+
+
+def plain(found: Any) -> Any:
+    """The function itself, without what a decorator made of it."""
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, cached_property):
+        found = found.func
+    elif isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    return found if isinstance(found, type) else inspect.unwrap(found) if callable(found) else found
+
+
+def _forked(jobs: Sequence[Callable[[], Any]], waiting: float) -> Iterator[Any]:
+    """Yield what each job returns in a process of its own, in order; None if that is killed.
+
+    Raises:
+        RuntimeError: a job raises an error; the message is its traceback.
+    """
+    results: dict[int, Any] = {}
+    running: dict[int, tuple[int, int, float, bytearray]] = {}
+    queued = list(enumerate(jobs))[::-1]
+    for place in range(len(jobs)):
+        while place not in results:
+            while queued and len(running) < WORKERS:
+                at, job = queued.pop()
+                pid, pipe = _started(job)
+                running[pipe] = at, pid, time.monotonic() + waiting, bytearray()
+            for pipe in select.select(list(running), [], [], 1.0)[0]:
+                at, pid, _, heard = running[pipe]
+                if part := os.read(pipe, 1 << 16):
+                    heard += part
+                    continue
+                os.close(pipe)
+                os.waitpid(pid, 0)
+                del running[pipe]
+                results[at], problem = pickle.loads(bytes(heard)) if heard else (None, "")
+                if problem:
+                    raise RuntimeError(problem)
+            for _, pid, until, _ in running.values():
+                if time.monotonic() > until:
+                    os.kill(pid, signal.SIGKILL)
+        yield results[place]
+
+
+def _started(job: Callable[[], Any]) -> tuple[int, int]:
+    """Start a job in a child; its number, and the pipe that brings what it returns."""
+    sys.stdout.flush()
+    here, there = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(there)
+        return pid, here
+    try:
+        told = job(), ""
+    except BaseException:
+        told = None, traceback.format_exc()
+    with suppress(BaseException), os.fdopen(there, "wb") as pipe:
+        pipe.write(pickle.dumps(told))
+    os._exit(0)
