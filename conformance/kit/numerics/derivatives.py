@@ -10,7 +10,7 @@ import torch
 from conformance.kit import tolerances
 from conformance.kit.calls import Run
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.numerics.differences import central
+from conformance.kit.numerics.differences import central, stops_early
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.tensors import is_strided
@@ -69,19 +69,14 @@ def unless_it_stops(
     """
     value = run.sample.values[at].detach()
 
-    def slope(step: float) -> float:
+    def gap(step: float) -> float:
         moved = [outputs_at(run, at, value + way * direction) for way in (step, -step)]
         ahead, behind = (float(paired(cotangents, outputs).sum()) for outputs in moved)
-        return central(ahead, behind, step)
-
-    def gaps() -> tuple[float, float]:
-        short, middle = map(slope, tolerances.SHORT_STEPS)
-        return abs(short - middle), min(abs(slope(step) - found.analytic) for step in tolerances.LONG_STEPS)
+        return central(ahead, behind, step) - found.analytic
 
     if found.verdict != "differs" or world.size > 1 or epsilon([value]) >= tolerances.SINGLE:
         return found
-    ragged, left = world.try_call(gaps) or (0.0, 0.0)
-    stops = tolerances.CLEARLY * ragged > found.deviation > tolerances.CLEARLY * left
+    stops = world.try_call(stops_early, gap, found.deviation)
     return replace(found, verdict="unclear") if stops else found
 
 

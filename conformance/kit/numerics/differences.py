@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+
+from conformance.kit import tolerances
 
 Number = TypeVar("Number", float, torch.Tensor)
 
@@ -33,6 +36,29 @@ def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
     for power in range(1, order + 1):
         rows = (rows[..., 1:] - square**power * rows[..., :-1]) / (1 - square**power)
     return rows
+
+
+def stops_early(gap: Callable[[float], float], deviation: float) -> bool:
+    """Tell whether short steps disagree, and a longer one shows what backward claims.
+
+    Forward rounds then, or is a solver that stops within a tolerance, which leaves more than short steps change.
+
+    Args:
+        gap: the slope over a step, less what backward claims.
+        deviation: how far they are apart, as it was measured.
+
+    >>> def stops(step):  # the slope is 2; what is left of a search moves numbers by 1e-5
+    ...     return 2 + 1e-5 / step - claimed
+    >>> claimed = 2
+    >>> stops_early(stops, 0.1)
+    True
+    >>> claimed = 1
+    >>> stops_early(stops, 1.1)
+    False
+    """
+    short, middle = map(gap, tolerances.SHORT_STEPS)
+    left = min(abs(gap(step)) for step in tolerances.LONG_STEPS)
+    return tolerances.CLEARLY * abs(short - middle) > deviation > tolerances.CLEARLY * left
 
 
 def shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from conformance.kit import tolerances
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
+from conformance.kit.numerics.differences import stops_early
 from conformance.kit.oracles import adjoint, derivative
-from conformance.kit.oracles.vector_function import VectorFunction, normal_like, rms
+from conformance.kit.oracles.vector_function import Vector, VectorFunction, normal_like, rms
 
 #: The rule by which nothing is judged, and nothing has to be.
 NEGLIGIBLE = "it hardly affects the results"
@@ -50,15 +52,18 @@ def _stops(function: VectorFunction, found: Judgement, seed: int) -> bool:
             g = function.rounded_cotangent(normal_like(function(function.value), generator))
             gradient = function.gradient(function.value, g)
             direction = function.size * normal_like(function.value, generator)
-            steps = (*tolerances.SHORT_STEPS, *tolerances.LONG_STEPS)
-            looks = [function.slopes(function.value, direction, step) for step in steps]
-            short, middle, *long = [float((gradient * moved).sum() - (g * slope).sum()) for moved, slope in looks]
             deviation = abs(found.error) * float(gradient.norm()) * rms(direction)
-            if not tolerances.CLEARLY * abs(short - middle) > deviation > tolerances.CLEARLY * min(map(abs, long)):
+            if not stops_early(partial(_gap, function, direction, gradient, g), deviation):
                 return False
     except Exception:  # a step leads to where forward refuses the numbers
         return False
     return True
+
+
+def _gap(function: VectorFunction, direction: Vector, gradient: Vector, g: Vector, step: float) -> float:
+    """What backward claims along a direction, less the slope over a step."""
+    moved, slope = function.slopes(function.value, direction, step)
+    return float((gradient * moved).sum() - (g * slope).sum())
 
 
 def _are_one_factor(one: Judgement, other: Judgement) -> bool:

@@ -56,7 +56,8 @@ class Pick:
         return f"{self.family} of {self.of}" if self.of else self.family
 
     def __str__(self) -> str:
-        return f"{self.axis}: {self.choice}"
+        name = self.of if self.family == "number" else self.axis  # "number of inplace" would count something
+        return f"{name}: {self.choice}"
 
 
 @dataclass(frozen=True)
