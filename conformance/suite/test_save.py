@@ -9,7 +9,7 @@ import torch
 from conformance.kit import Probe, Run, SampleCall, Subject, World, clause, expect, need, same_values
 from conformance.kit.graph import contexts_behind
 from conformance.kit.observation.ctx_tensors import arrays_on, tensors_on
-from conformance.kit.observation.looks import expect_early, expect_once, look_at, looks_with, steps
+from conformance.kit.observation.looks import expect_early, expect_once, looks_with, steps
 from conformance.kit.observation.offload import offloaded
 
 #: PyTorch's message for transforms of torch.func under saved-tensor hooks.
@@ -19,19 +19,19 @@ NO_HOOKS_IN_TRANSFORMS = "don't yet support saved tensor hooks"
 @clause("Function.save_for_backward.once")
 def test_save_for_backward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_backward at most once."""
-    expect_once(look_at(subject, world), "save_for_backward")
+    expect_once(looks_with("save_for_backward", subject, world), "save_for_backward")
 
 
 @clause("Function.save_for_backward.where")
 def test_save_for_backward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_backward is called from forward or setup_context, not from backward, jvp or outside."""
-    expect_early(look_at(subject, world, everything=True), "save_for_backward")
+    expect_early(looks_with("save_for_backward", subject, world), "save_for_backward")
 
 
 @clause("Function.save_for_backward.only-tensors")
 def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
     """Every argument of save_for_backward is a tensor or None, whether or not a gradient is needed."""
-    for name, _, step in steps(look_at(subject, world, everything=True), "save_for_backward"):
+    for name, _, step in steps(looks_with("save_for_backward", subject, world), "save_for_backward"):
         given = step.given if isinstance(step.given, tuple | list) else (step.given,)
         for index, value in enumerate(given):
             expect.that(
