@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         write = write or bool(arguments.into)
         return _resolution(only, arguments.device, (arguments.into or DATA) if write else None)
     if arguments.part == "constants":
-        return _constants(arguments.only)
+        return _constants(only, write)
     if arguments.part == "kit":
         return _kit(arguments.only, write)
     if arguments.part == "simulated":
@@ -150,13 +150,14 @@ def _resolution(only: str, device: str, into: Path | None) -> int:
     return int(bool(problems))
 
 
-def _constants(only: str) -> int:
+def _constants(only: str, write: bool) -> int:
     from tests.proof import constants  # it imports torch, as peers does
 
     found = constants.rows(only, _dot)
     print()
-    for row in found:
-        print(f"{row.name}: ten times {row.larger or 'nobody'}; a tenth {row.smaller or 'nobody'}")
+    print(constants.page(found))
+    if write:
+        (DATA / "constants.md").write_text(constants.page(found), encoding="utf-8")
     unneeded = [row.name for row in found if not row.is_needed]
     print(f"{counted(len(found), 'threshold')}; needed by nobody: {', '.join(unneeded) or 'none'}")
     return int(bool(unneeded))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FunctionType
@@ -33,6 +34,7 @@ from conformance.kit.variations.lower_precision import LowerPrecision, expect_as
 from conformance.kit.world import World
 from tests.proof import noticing, resolution
 from tests.proof.noticing import Change, Place, noticed, of_contract, plain
+from tests.proof.on_device import run_on
 from tests.proof.resolution import times
 from tests.samples import of_shapes
 
@@ -241,6 +243,21 @@ def rows(only: str, said: Callable[[object], None]) -> list[Row]:
     return [
         Row(*row) for row in zip(names, (one.by for one in found[::2]), (one.by for one in found[1::2]), strict=True)
     ]
+
+
+def page(found: Sequence[Row]) -> str:
+    """The table of the site: each threshold, and who notices that it is larger or smaller."""
+    rows = [
+        f"| `{row.name}` | {getattr(tolerances, row.name):g} | {_told(row.larger)} | {_told(row.smaller)} |"
+        for row in found
+    ]
+    return "\n".join([run_on("cpu"), "", "| threshold | is | ten times | a tenth |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _told(witness: str) -> str:
+    """The class of a test's id, and what else notices by its name."""
+    named = re.search(r"\[tests\.([\w.]+:\w+)-", witness)
+    return f"`{named[1]}`" if named else witness or "nobody"
 
 
 def _times(name: str, factor: float) -> None:
