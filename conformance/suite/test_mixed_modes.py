@@ -68,18 +68,21 @@ def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
 
 def _backward_over_jvp(point: SampleCall, world: World) -> _Mixed:
     """The slope of a loss made of the tangents of all outputs, by its gradients: of inputs, and of their tangents."""
-    along, steps, turns = (_directions(point, world, key) for key in ("tangent", "input", "turn"))
+    along, steps = _directions(point, world, "tangent"), _directions(point, world, "input")
+    turns = {} if _communicates(point, world) else _directions(point, world, "turn")
     leaves = [point.values[at].detach().clone().requires_grad_() for at in along]
-    turning = [tangent.clone().requires_grad_() for tangent in along.values()]
+    turning = {at: along[at].clone().requires_grad_() for at in turns}
     with forward_ad.dual_level():
-        pairs = zip(along, leaves, turning, strict=True)
-        duals = {at: forward_ad.make_dual(leaf.clone(), tangent.clone()) for at, leaf, tangent in pairs}
+        moving = {**along, **turning}
+        duals = {
+            at: forward_ad.make_dual(leaf.clone(), moving[at].clone()) for at, leaf in zip(along, leaves, strict=True)
+        }
         parts = [forward_ad.unpack_dual(output) for output in outputs(point, duals)]
         found = [torch.zeros_like(part.primal) if part.tangent is None else part.tangent for part in parts]
         weights = [world.tensor(world.rank, tuple(t.shape), t.dtype, "weight", at) for at, t in enumerate(found)]
         loss = sum((weight.conj() * tangent).real.sum() for weight, tangent in zip(weights, found, strict=True))
         assert isinstance(loss, torch.Tensor)
-        every = [*leaves, *turning]
+        every = [*leaves, *turning.values()]
         gradients = torch.autograd.grad(loss, every, allow_unused=True) if loss.requires_grad else ()
     ways = [*steps.values(), *turns.values()]
     slope = sum(map(inner, gradients, ways))
@@ -91,20 +94,25 @@ def _backward_over_jvp(point: SampleCall, world: World) -> _Mixed:
 
 
 def _turned(direction: Direction, turns: Direction, step: float) -> Direction:
-    return {at: tangent + step * turns[at] for at, tangent in direction.items()}
+    return {at: tangent + step * turns[at] if at in turns else tangent for at, tangent in direction.items()}
+
+
+def _communicates(point: SampleCall, world: World) -> bool:
+    """Whether jvp and backward may add up what they are given by an operation that neither mode sees."""
+    return world.size > 1 or point.subject.is_typed or point.subject.gathers
 
 
 def _jvp_over_backward(point: SampleCall, world: World) -> _Mixed:
     """The slope of a loss made of the gradients of all inputs, by their tangents; incoming gradients move as well."""
     along, weights = _directions(point, world, "tangent"), list(_directions(point, world, "input").values())
     run = point.run()
-    cotangents, turns = run.cotangents(world), run.cotangents(world, "turn")
+    cotangents, turns = run.cotangents(world), [] if _communicates(point, world) else run.cotangents(world, "turn")
     slope = sum(map(inner, _tangents_of_the_gradients(point, along, cotangents, turns), weights))
 
     def loss_at(step: float) -> torch.Tensor:
         run = _moved(point, along, step).run()
-        pairs = zip(cotangents, turns, strict=True)
-        return paired(weights, run.filled(run.gradients([cotangent + step * turn for cotangent, turn in pairs])))
+        moved = [one + step * turn for one, turn in zip(cotangents, turns, strict=bool(turns))]
+        return paired(weights, run.filled(run.gradients(moved or cotangents)))
 
     return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *turns]))
 
@@ -117,8 +125,9 @@ def _tangents_of_the_gradients(
     with forward_ad.dual_level():
         duals = {at: forward_ad.make_dual(leaf, along[at]) for at, leaf in leaves.items()}
         found = [output for output in outputs(sample, duals) if output.requires_grad]
-        incoming = [forward_ad.make_dual(one.clone(), turn) for one, turn in zip(cotangents, turns, strict=True)]
+        pairs = zip(cotangents, turns, strict=bool(turns))
+        incoming = [forward_ad.make_dual(one.clone(), turn) for one, turn in pairs] or cotangents
         gradients = torch.autograd.grad(found, list(duals.values()), incoming, create_graph=True, allow_unused=True)
         parts = [None if gradient is None else forward_ad.unpack_dual(gradient).tangent for gradient in gradients]
-        pairs = zip(parts, leaves.values(), strict=True)
-        return [torch.zeros_like(leaf) if part is None else part.detach().clone() for part, leaf in pairs]
+        own = zip(parts, leaves.values(), strict=True)
+        return [torch.zeros_like(leaf) if part is None else part.detach().clone() for part, leaf in own]
