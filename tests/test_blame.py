@@ -82,7 +82,25 @@ def test_a_device_of_little_memory_accuses_nobody(said):
     assert found(Subject(NoDeviceMemory, inputs=[X])).verdict == "incomplete"
 
 
-@pytest.mark.parametrize("function", [Fails, OneTooMany])
+def _refuses(ctx, grad):
+    raise ValueError("no gradients")
+
+
+class MethodFromElsewhere(Double):
+    """Its own backward is a function of the module."""
+
+    backward = staticmethod(_refuses)
+
+
+def _without_source():
+    made = {"Function": torch.autograd.Function}
+    exec("class Made(Function):\n    forward = staticmethod(lambda ctx, x: x * 2)\n", made)
+    exec("def backward(ctx, grad):\n    return grad * ctx.factor\n", made)
+    made["Made"].backward = staticmethod(made["backward"])
+    return made["Made"]
+
+
+@pytest.mark.parametrize("function", [Fails, OneTooMany, MethodFromElsewhere, _without_source()])
 def test_a_class_is_accused_of_what_it_raises_whatever_call_does(function):
     subject = Subject(function, inputs=[X], call=lambda function, x: function.apply(x + 1))
     assert found(subject).verdict == "fails"

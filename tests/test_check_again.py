@@ -183,3 +183,14 @@ def test_it_ends_with_the_process_that_called(told: Path) -> None:
     while procfs.state(int(lines(told)[0][0])) and time.monotonic() < limit:
         time.sleep(0.05)
     assert not procfs.state(int(lines(told)[0][0]))
+
+
+def test_another_thread_splits_its_kernels_as_the_call_does() -> None:
+    """On several cores, a product in single precision that is split otherwise is rounded otherwise."""
+    script = """
+        from conformance import check
+        from tests.correct.single_inside import MatmulInSingle, inputs
+        check(MatmulInSingle, *inputs(), only="Function.backward.any-thread", strict=True)
+    """
+    cores = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=True, timeout=600, env=cores)

@@ -18,6 +18,7 @@ from conformance.core.joining import OUTSIDE
 from conformance.kit.answers import ANSWERED
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import foreign, last_own
+from conformance.kit.loading import FUNCTION_METHODS
 from conformance.kit.subject import Subject
 
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
@@ -107,14 +108,29 @@ def _sources(target: Any) -> tuple[tuple[str, int, int], ...]:
 
 
 def _read(target: Any) -> Iterator[tuple[str, int, int]]:
+    """The lines of a function, or of a class and its methods: file, first, and end.
+
+    A method may be a function that stands elsewhere, and a class that was made by ``exec`` has no source.
+    """
     bases = target.__mro__ if isinstance(target, type) else (inspect.unwrap(target),)
     for one in bases:
         if isinstance(one, type | FunctionType) and one is not torch.autograd.Function:
+            yield from _lines_of_methods(one)
             try:
                 lines, first = inspect.getsourcelines(one)
                 yield inspect.getsourcefile(one) or "", first, first + len(lines)
             except (OSError, TypeError):  # it has none
                 continue
+
+
+def _lines_of_methods(owner: type | FunctionType) -> Iterator[tuple[str, int, int]]:
+    """The lines of what PyTorch calls of a class, as compiled code has them; of a function, its own."""
+    own = [vars(owner).get(name) for name in FUNCTION_METHODS] if isinstance(owner, type) else [owner]
+    functions = [one.__func__ if isinstance(one, staticmethod | classmethod) else one for one in own]
+    for function in (inspect.unwrap(one) for one in functions if isinstance(one, FunctionType)):
+        if isinstance(function, FunctionType):
+            lines = [line for _, _, line in function.__code__.co_lines() if line]
+            yield function.__code__.co_filename, min(lines), max(lines) + 1
 
 
 def _name(subject: Subject) -> str:

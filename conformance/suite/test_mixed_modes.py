@@ -67,45 +67,67 @@ def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
 
 
 def _backward_over_jvp(point: SampleCall, world: World) -> _Mixed:
-    """The slope of a loss made of the tangents of all outputs, by its gradients."""
+    """The slope of a loss made of the tangents of all outputs, by its gradients: of inputs, and of their tangents."""
     along, steps = _directions(point, world, "tangent"), _directions(point, world, "input")
-    leaves = {at: point.values[at].detach().clone().requires_grad_() for at in along}
+    turns = {} if _communicates(point, world) else _directions(point, world, "turn")
+    leaves = [point.values[at].detach().clone().requires_grad_() for at in along]
+    turning = {at: along[at].clone().requires_grad_() for at in turns}
     with forward_ad.dual_level():
-        duals = {at: forward_ad.make_dual(leaf.clone(), along[at]) for at, leaf in leaves.items()}
+        moving = {**along, **turning}
+        duals = {
+            at: forward_ad.make_dual(leaf.clone(), moving[at].clone()) for at, leaf in zip(along, leaves, strict=True)
+        }
         parts = [forward_ad.unpack_dual(output) for output in outputs(point, duals)]
         found = [torch.zeros_like(part.primal) if part.tangent is None else part.tangent for part in parts]
         weights = [world.tensor(world.rank, tuple(t.shape), t.dtype, "weight", at) for at, t in enumerate(found)]
         loss = sum((weight.conj() * tangent).real.sum() for weight, tangent in zip(weights, found, strict=True))
         assert isinstance(loss, torch.Tensor)
-        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True) if loss.requires_grad else ()
-    slope = sum(inner(gradient, steps[at]) for at, gradient in zip(leaves, gradients, strict=bool(gradients)))
+        every = [*leaves, *turning.values()]
+        gradients = torch.autograd.grad(loss, every, allow_unused=True) if loss.requires_grad else ()
+    ways = [*steps.values(), *turns.values()]
+    slope = sum(map(inner, gradients, ways))
 
     def loss_at(step: float) -> torch.Tensor:
-        return paired(weights, list(tangents(_moved(point, steps, step), along)))
+        return paired(weights, list(tangents(_moved(point, steps, step), _turned(along, turns, step))))
 
-    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *steps.values()]))
+    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *ways]))
+
+
+def _turned(direction: Direction, turns: Direction, step: float) -> Direction:
+    return {at: tangent + step * turns[at] if at in turns else tangent for at, tangent in direction.items()}
+
+
+def _communicates(point: SampleCall, world: World) -> bool:
+    """Whether jvp and backward may add up what they are given by an operation that neither mode sees."""
+    return world.size > 1 or point.subject.is_typed or point.subject.gathers
 
 
 def _jvp_over_backward(point: SampleCall, world: World) -> _Mixed:
-    """The slope of a loss made of the gradients of all inputs, by their tangents."""
+    """The slope of a loss made of the gradients of all inputs, by their tangents; incoming gradients move as well."""
     along, weights = _directions(point, world, "tangent"), list(_directions(point, world, "input").values())
-    slope = sum(map(inner, _tangents_of_the_gradients(point, along, world), weights))
+    run = point.run()
+    cotangents, turns = run.cotangents(world), [] if _communicates(point, world) else run.cotangents(world, "turn")
+    slope = sum(map(inner, _tangents_of_the_gradients(point, along, cotangents, turns), weights))
 
     def loss_at(step: float) -> torch.Tensor:
         run = _moved(point, along, step).run()
-        return paired(weights, run.filled(run.gradients(run.cotangents(world))))
+        moved = [one + step * turn for one, turn in zip(cotangents, turns, strict=bool(turns))]
+        return paired(weights, run.filled(run.gradients(moved or cotangents)))
 
-    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, along.values()))
+    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *turns]))
 
 
-def _tangents_of_the_gradients(sample: SampleCall, along: Direction, world: World) -> list[torch.Tensor]:
-    """The tangent of every input's gradient, if the inputs move along a direction."""
+def _tangents_of_the_gradients(
+    sample: SampleCall, along: Direction, cotangents: list[torch.Tensor], turns: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The tangent of every input's gradient, if inputs and incoming gradients move along a direction."""
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in along}
-    cotangents = sample.run().cotangents(world)
     with forward_ad.dual_level():
         duals = {at: forward_ad.make_dual(leaf, along[at]) for at, leaf in leaves.items()}
         found = [output for output in outputs(sample, duals) if output.requires_grad]
-        gradients = torch.autograd.grad(found, list(duals.values()), cotangents, create_graph=True, allow_unused=True)
+        pairs = zip(cotangents, turns, strict=bool(turns))
+        incoming = [forward_ad.make_dual(one.clone(), turn) for one, turn in pairs] or cotangents
+        gradients = torch.autograd.grad(found, list(duals.values()), incoming, create_graph=True, allow_unused=True)
         parts = [None if gradient is None else forward_ad.unpack_dual(gradient).tangent for gradient in gradients]
-        pairs = zip(parts, leaves.values(), strict=True)
-        return [torch.zeros_like(leaf) if part is None else part.detach().clone() for part, leaf in pairs]
+        own = zip(parts, leaves.values(), strict=True)
+        return [torch.zeros_like(leaf) if part is None else part.detach().clone() for part, leaf in own]

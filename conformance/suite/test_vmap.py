@@ -12,7 +12,15 @@ from conformance.kit import Deviation, Subject, World, cases, clause, expect, ne
 from conformance.kit.recording import Noted, recording
 from conformance.kit.variations.batches import BATCH_SIZE, Batch, batches, choices, expect_batch, given_whole, variants
 from conformance.kit.variations.batches import batch as make
-from conformance.kit.variations.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
+from conformance.kit.variations.randomness import (
+    SEEDS,
+    batches_of_the_same,
+    follows_its_values,
+    results_of,
+    same_results,
+    samples_are_alike,
+    with_another_last_sample,
+)
 from conformance.kit.variations.transforms import Tensors, call_with, outputs
 from conformance.kit.variations.ways import works_in_place
 
@@ -179,6 +187,37 @@ def test_random_numbers_are_those_that_were_asked_for(subject: Subject, world: W
             what = f"first output of {batch}, {BATCH_SIZE} times the same sample with randomness={randomness!r}"
             raise Deviation(what, expect.shown(drawn[0][0]), DRAWN[randomness], "vmap ignores info.randomness")
     need(judged, "it draws no random numbers, or torch.vmap of it raises")
+
+
+@clause("Function.vmap.batched")
+@cases(randomness=["error", "same", "different"])
+def test_random_samples_do_not_mix(subject: Subject, world: World, randomness: str) -> None:
+    """Where a Function draws random numbers, the results of a sample follow its own values, and those of no other."""
+    need(subject.defines("vmap"), "PyTorch generates its vmap rule" if subject.generates_vmap else NO_RULE)
+    need(world.size == 1, "ranks may draw other numbers, and would not end their comparisons together")
+    pairs = list(with_another_last_sample(subject, world))
+    judged = [_expect_apart(one, other, world, randomness) for one, other in pairs]
+    need(any(judged), "it draws no random numbers, or torch.vmap of it raises")
+
+
+def _expect_apart(one: Batch, other: Batch, world: World, randomness: str) -> bool:
+    """Compare two batches that differ in the last sample; tell whether they could be judged."""
+    given, follows = f"of {one}, randomness={randomness!r}, with other values in the last sample", False
+    for seed in SEEDS:
+        found = [world.try_call(results_of, made, seed, randomness) for made in (one, other)]
+        if found[0] is None or found[1] is None:
+            return False  # no rule has to support it
+        (before, drawn), (after, drawn_again) = found[0], found[1]
+        if drawn != drawn_again:
+            return False  # how much is drawn depends on the values
+        for place, (then, now) in enumerate(zip(before, after, strict=True)):
+            same = same_results((now[:-1],), (then[:-1],))
+            expect.that(same, f"output {place} {given}: all samples but the last", now, then)
+        if not same_results(before, after):
+            return True
+        follows |= follows_its_values(one, other, seed)
+    expect.that(not follows, f"the last sample {given}", "the same as before", "other results, as by itself")
+    return False
 
 
 @clause("Function.vmap.batched")

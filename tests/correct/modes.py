@@ -174,3 +174,28 @@ class PutsBackTheRest(Square):
         with quiet, silent, torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
             warnings.simplefilter("ignore")
             return Square.forward(ctx, x)
+
+
+class TripledOnce(Function):
+    """Is linear, works in place on copies of what comes in, and has a backward that is differentiated once."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad.clone().mul_(3)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.clone().mul_(3)
+
+
+class TangentByNumPy(TripledOnce):
+    """Computes the tangent outside of PyTorch, which refuses one that is tracked."""
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return torch.from_numpy(3 * tangent.numpy())

@@ -101,6 +101,30 @@ class FirstDimensionAlone(SumOver):
         return SumOver.vmap(info, in_dims, x, dim)
 
 
+class Rolled(Function):
+    """Shifts by a number along a dimension, and raises in vmap for all but the last one."""
+
+    inputs = of_shapes((3, 4), others=(1, -1))
+
+    @staticmethod
+    def forward(x, shift, dim):
+        return x.roll(shift, dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.shift, ctx.dim = inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.roll(-ctx.shift, ctx.dim), None, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, shift, dim):
+        if dim != -1:
+            raise ValueError(f"no rule for dimension {dim}")
+        return x.movedim(in_dims[0], 0).roll(shift, dim), 0
+
+
 class CentredOnDemand(Function):
     """Squares, after subtracting the mean if a flag is set."""
 

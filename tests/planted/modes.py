@@ -185,6 +185,42 @@ class TangentByNumbers(SquareWithJvp):
         return 2 * x.detach() * tangent
 
 
+class _Tripled(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 3 * tangent
+
+
+class TangentCutOff(_Tripled):
+    """Is linear, and cuts the tangent off in jvp: reverse over forward loses what came before it.
+
+    Breaks: Function.backward.mixed-modes
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 3 * tangent.detach()
+
+
+class TangentOfTheGradientCutOff(_Tripled):
+    """Is linear, and drops the incoming gradient's tangent: forward over reverse loses what came after it.
+
+    Breaks: Function.backward.mixed-modes
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * forward_ad.unpack_dual(grad).primal
+
+
 class ComputesInInferenceMode(Square):
     """Computes in inference mode, so that autograd does not record what follows.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.correct import choices
 from tests.correct import varied_batches as right
 
 SPEC = "Function"
@@ -76,3 +77,44 @@ class MeanOfTheBatch(right.CentredOnDemand):
     @staticmethod
     def vmap(info, in_dims, x, centred):
         return right.CentredOnDemand.apply(x.movedim(in_dims[0], 0), centred or info.batch_size > 3), 0
+
+
+class FirstDimensionAssumed(right.SumOver):
+    """Sums each sample along its first dimension, whatever the argument says.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = right.SumOver.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, dim):
+        return x.movedim(in_dims[0], 0).sum(1), 0
+
+
+class NoMeanOfASample(choices.Either):
+    """Forgets to average each sample where a mean is asked for: the batch has two dimensions more than a sample.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = choices.Either.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, reduction):
+        rows = x.movedim(in_dims[0], 0).reshape(info.batch_size, -1)
+        return (rows if reduction == "mean" else rows.sum(1)), 0
+
+
+class MeansNotMapped(choices.Either):
+    """Says that means are the same for every sample, and returns those of all.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = choices.Either.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, reduction):
+        found, out_dims = choices.Either.vmap(info, in_dims, x, reduction)
+        return found, None if reduction == "mean" else out_dims

@@ -46,6 +46,8 @@ EFFORT = {"LINEAR", "DRAWS", "DRAWS_IN_HALF", "LONGEST", "HALVINGS", "FINE", "EN
 EFFORT |= {"LONG_STEPS", "SHORT_STEPS", "OTHER_STEP"}
 #: gradcheck's own tolerances, and what a run asks for.
 GIVEN = {"GRADCHECK_ATOL", "GRADCHECK_RTOL", "RESOLUTION", "RESOLUTION_IN_HALF"}
+#: What tests on a device and among several ranks use, which are not asked here.
+ELSEWHERE = {"ON_DEVICE", "ON_DEVICE_IN_HALF", "AS_IN_DOUBLE", "SUMS_TO_ZERO"}
 #: Correct implementations that a threshold was set for, and planted bugs that one must not hide.
 RIGHT = (
     "function_ways:Ties",
@@ -235,7 +237,7 @@ def rows(only: str, said: Callable[[object], None]) -> list[Row]:
     every = witnesses()
     if lost := [one.name for one in every if not one.holds]:
         raise ValueError(f"not judged as they should be, before anything is changed: {', '.join(lost)}")
-    chosen = FACTS | EFFORT | GIVEN
+    chosen = FACTS | EFFORT | GIVEN | ELSEWHERE
     names = [name for name in vars(tolerances) if name.isupper() and name not in chosen and only in name]
     contract, places = list(of_contract()), _readers()  # the tests, once they are loaded, read some too
     changes = [Change(places[name], partial(_times, name, factor)) for name in names for factor in (10.0, 0.1)]

@@ -139,7 +139,8 @@ def given_whole(made: Batch) -> list[int]:
     """Return the outputs of a batch in which every sample receives all samples, as if tensors were not mapped."""
     found = made.map(partial(outputs, made.sample))
     pairs = zip(found, outputs(made.sample, made.rows[0]), strict=False)
-    return [at for at, (one, row) in enumerate(pairs) if one.dim() == row.dim() + 2]
+    twice = (len(made.rows), len(made.rows))
+    return [at for at, (one, row) in enumerate(pairs) if sorted(one.shape) == sorted((*row.shape, *twice))]
 
 
 def batched_samples(subject: Subject, world: World) -> list[SampleCall]:

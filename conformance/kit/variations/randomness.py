@@ -1,17 +1,26 @@
-"""Random numbers under :func:`torch.vmap`: whether equal samples draw the same ones."""
+"""Random numbers under :func:`torch.vmap`: whether equal samples draw the same ones, and samples do not mix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
 
-from conformance.kit import tolerances
+from conformance.kit import seeds, tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense
-from conformance.kit.variations.batches import BATCH_SIZE, Batch, batch, batched_samples, choices, draws_numbers
+from conformance.kit.variations.batches import (
+    BATCH_SIZE,
+    Batch,
+    batch,
+    batched_samples,
+    choices,
+    draws_numbers,
+    variants,
+)
 from conformance.kit.variations.transforms import Tensors, outputs, tensors
 from conformance.kit.world import World
 
@@ -26,6 +35,26 @@ def batches_of_the_same(subject: Subject, world: World) -> Iterator[Batch]:
             every = choices(sample)
             for in_dims in [every[0], every[-1]]:
                 yield batch(sample, in_dims, [tensors(sample)] * BATCH_SIZE)
+
+
+def with_another_last_sample(subject: Subject, world: World) -> Iterator[tuple[Batch, Batch]]:
+    """Yield pairs of batches that differ in their last sample alone, for every sample that draws random numbers."""
+    for sample in filter(draws_numbers, batched_samples(subject, world)):
+        *others, last, another = variants(sample, BATCH_SIZE + 1)
+        every = choices(sample)
+        for in_dims in [every[0], every[-1]]:
+            yield batch(sample, in_dims, [*others, last]), batch(sample, in_dims, [*others, another])
+
+
+def results_of(made: Batch, seed: int, randomness: str) -> tuple[Tensors, object]:
+    """Compute a batch from a seed; return the generators' states after it too, which tell how much was drawn."""
+    found = made.map(partial(outputs, made.sample, seed=seed), randomness=randomness)
+    return found, seeds.states()
+
+
+def follows_its_values(one: Batch, other: Batch, seed: int) -> bool:
+    """Whether the last sample of two batches gives different results, called by itself from the same seed."""
+    return not same_results(*(outputs(made.sample, made.rows[-1], seed) for made in (one, other)))
 
 
 def _follows_the_seed(sample: SampleCall) -> bool:
