@@ -114,7 +114,7 @@ def _few(change: Change, callers: Mapping[Place, Iterable[str]], known: Mapping[
     kinds: dict[str, int] = defaultdict(int)
     turns: dict[str, int] = {}
     for name in sorted({name for place in change.places for name in callers.get(place, ())}, key=_seconds(known)):
-        kind = name.rpartition(":")[0]  # kernels have no modules: one kind each
+        kind = name.rpartition(":")[0] or name  # each kernel is a kind of its own
         turns[name] = kinds[kind]
         kinds[kind] += 1
     few: list[str] = []
