@@ -70,7 +70,7 @@ WRONG = (
 )
 KERNELS = ("matmul", "softmax")
 #: The classes of the matrix that a change is held against take so long at most (seconds).
-MOST = 20.0
+MOST = 10.0
 
 
 @dataclass(frozen=True)
