@@ -35,9 +35,14 @@ def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tup
         elif bool((flat.sort().values == order).all()):
             if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
                 yield "a permutation that is not its own inverse", order.roll(1).to(value.dtype)
-        elif bool((flat[1:] >= flat[:-1]).all()) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
-            longer = flat.clone()
-            longer[int(jumps[0]) + 1] = longer[int(jumps[0])]
+        elif bool((flat[1:] > flat[:-1]).all()):  # indices, each of them once, or offsets that end at a size
+            if len(gaps := (flat[1:-1] > flat[:-2] + 1).nonzero()):
+                lower = flat.clone()
+                lower[int(gaps[0]) + 1] -= 1
+                yield "a number lower by one", lower
+        elif not is_uniform and int(flat.sum()) not in sizes and bool((flat[1:] >= flat[:-1]).all()):
+            longer, jump = flat.clone(), int((flat[1:] != flat[:-1]).nonzero()[0])
+            longer[jump + 1] = longer[jump]
             yield "a segment longer by one", longer
 
 
