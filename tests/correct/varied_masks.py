@@ -277,8 +277,8 @@ class PartsThatGrow(Function):
 
     @staticmethod
     def inputs():
-        for lengths in ([1, 1, 4], [1, 3, 2]):
-            yield torch.randn(6, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor(sorted(lengths))
+        for lengths in ([1, 1, 4], [1, 3, 5]):
+            yield torch.randn(sum(lengths), 3, dtype=_DOUBLE, requires_grad=True), torch.tensor(lengths)
 
     @staticmethod
     def forward(ctx, x, lengths):
