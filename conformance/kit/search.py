@@ -37,6 +37,8 @@ LARGE, MOST_OF_LARGE = 2**18, 10
 MOST_VARIATIONS_OF_ALL = 3000
 #: Families with many choices for one sample.
 MANY_CHOICES = ("size", "number", "value")
+#: What an author can do whose class is right for the sample, and not made for another one.
+NOT_MEANT = "forward accepts this sample, which was derived; if it is not meant to, let it raise"
 #: With how many sizes another number or flag is crossed; and how many sizes a test gets that is not crossed.
 SIZES_CROSSED, SIZES_ALONE = 2, 3
 #: The name for the sample without variation.
@@ -220,6 +222,8 @@ class _Trial:
         self.accused = variation
         if variation.picks:
             ended.what = f"{ended.what}, with {variation}"
+        if variation.of(*MEANING) and self.run(AS_GIVEN) is None:
+            BaseException.add_note(ended, NOT_MEANT)
         return ended
 
 

@@ -1,4 +1,4 @@
-"""``backward`` away from the samples: at a zero, at large numbers, beside constants that are not finite."""
+"""``backward`` away from the samples: at zeros, at large numbers, beside constants that are not finite."""
 
 from __future__ import annotations
 
@@ -30,6 +30,46 @@ def test_gradient_is_finite_at_a_zero(probe: Probe) -> None:
     """With a zero in an input, a finite result has a finite gradient if it has a derivative."""
     taken = _expect_finite_with(0.0, _numeric(probe), probe.world, DIVIDED)
     need(taken, "it accepts no sample with a zero")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_finite_at_a_row_of_zeros(probe: Probe) -> None:
+    """With a row of zeros, a finite result has a finite gradient if it has a derivative: a norm is zero there."""
+    need(probe.world.size == 1, "checked on one rank only: a single row is changed")
+    world, sample, taken = probe.world, _numeric(probe), False
+    here = sample.run()
+    gradients = _by_place(here, world)
+    need(all(one is None or _first_not_finite(one) is None for one in gradients.values()), "it is not finite anyway")
+    for at in sample.active:
+        other = _with_a_row_of_zeros(sample, at, gradients[at])
+        found = world.try_call(_taken_finitely, other, world) if other else None
+        if found and world.try_call(_is_row_by_row, here, found[0], at):
+            taken = True
+            _expect_finite(world, found[0], at, found[1][at], DIVIDED)
+    need(taken, "it accepts no sample with a row of zeros, or its rows are not independent")
+
+
+def _with_a_row_of_zeros(sample: SampleCall, at: int, gradient: torch.Tensor | None) -> SampleCall | None:
+    """Return the sample with zeros in the row of one input that has the largest gradient."""
+    value = sample.values[at].detach()
+    if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient) or not value.dim():
+        return None
+    changed = value.clone(memory_format=torch.contiguous_format)
+    row = int(gradient.detach().abs().reshape(-1).argmax()) // value.shape[-1]
+    changed.view(-1, value.shape[-1])[row] = 0
+    return replace(sample.having({at: changed}), label=f"{sample.label} with a row of zeros in {sample.names[at]}")
+
+
+def _is_row_by_row(here: Run, there: Run, at: int) -> bool:
+    """Whether a change of one row of an input changes that row of each result alone."""
+    before, after = here.sample.values[at].detach(), there.sample.values[at].detach()
+    leading = before.shape[:-1]
+    same = (before == after).all(-1)
+    pairs = list(zip(here.outputs, there.outputs, strict=True))
+    return all(
+        one.shape[: len(leading)] == leading == other.shape[: len(leading)] and same_values(one[same], other[same])
+        for one, other in pairs
+    )
 
 
 def _numeric(probe: Probe) -> SampleCall:

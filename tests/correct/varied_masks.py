@@ -211,3 +211,85 @@ class MeanUpToLengths(Function):
     def backward(ctx, grad):
         keep, lengths = ctx.saved_tensors
         return (grad / lengths)[:, None] * keep, None
+
+
+class RowsTakenOnce(Function):
+    """Takes rows by indices that rise, each of them once: backward writes rows, and adds none up."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 2, 3])
+
+    @staticmethod
+    def forward(ctx, x, index):
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
+        return x[index]
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        dx = grad.new_zeros(ctx.shape)
+        dx[index] = grad
+        return dx, None
+
+
+class RowsPutOnce(Function):
+    """Puts rows in places that rise, each of them once, of a tensor of zeros."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 2, 4]), 6
+
+    @staticmethod
+    def forward(ctx, x, index, rows):
+        ctx.save_for_backward(index)
+        out = x.new_zeros(rows, x.shape[1])
+        out[index] = x
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        return grad[index], None, None
+
+
+class SumsBetweenOffsets(Function):
+    """Sums rows between offsets that rise from zero to the number of rows, as those of packed sequences do."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(6, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 2, 4, 6])
+
+    @staticmethod
+    def forward(ctx, x, offsets):
+        ctx.save_for_backward(offsets)
+        return torch.segment_reduce(x, "sum", lengths=offsets.diff(), axis=0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (offsets,) = ctx.saved_tensors
+        return grad.repeat_interleave(offsets.diff(), 0), None
+
+
+class PartsThatGrow(Function):
+    """Sums parts of rows, whose lengths rise and add up to the number of rows; backward writes only what they cover."""
+
+    @staticmethod
+    def inputs():
+        for lengths in ([1, 1, 4], [1, 3, 5]):
+            yield torch.randn(sum(lengths), 3, dtype=_DOUBLE, requires_grad=True), torch.tensor(lengths)
+
+    @staticmethod
+    def forward(ctx, x, lengths):
+        ctx.save_for_backward(lengths)
+        ctx.shape = x.shape
+        ends = lengths.cumsum(0).tolist()
+        return torch.stack([x[start:end].sum(0) for start, end in zip([0, *ends], ends, strict=False)])
+
+    @staticmethod
+    def backward(ctx, grad):
+        (lengths,) = ctx.saved_tensors
+        dx = grad.new_full(ctx.shape, torch.nan)
+        dx[: int(lengths.sum())] = grad.repeat_interleave(lengths, 0)
+        return dx, None

@@ -135,3 +135,35 @@ class LengthsOfTheWholeRow(right.MeanUpToLengths):
     def backward(ctx, grad):
         keep, _ = ctx.saved_tensors
         return (grad / keep.shape[1])[:, None] * keep, None
+
+
+class SameNumberOfRows(right.SumsBetweenOffsets):
+    """Assumes as many rows between any two offsets, as there are in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SumsBetweenOffsets.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (offsets,) = ctx.saved_tensors
+        return grad.repeat_interleave(int(offsets[-1]) // len(grad), 0), None
+
+
+class EverySecondRow(right.RowsTakenOnce):
+    """Writes every second row, which are those that the sample takes.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 3, dtype=torch.float64, requires_grad=True), torch.tensor([0, 2, 4])
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        dx = grad.new_zeros(ctx.shape)
+        dx[:: int(index[1])][: len(grad)] = grad
+        return dx, None

@@ -12,7 +12,6 @@ from conformance.kit.tensors import differentiable, is_arrangeable
 def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield other values of the same kind for a tensor that is not differentiated; sums, order and range stay."""
     flat = value.reshape(-1)
-    order = torch.arange(flat.numel(), device=value.device)
     is_uniform = bool((flat == flat[0]).all())
     if value.dtype == torch.bool:
         mask = flat.clone()
@@ -32,13 +31,27 @@ def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tup
     elif not differentiable(value) and value.dim() == 1 and not value.is_quantized:
         if is_uniform and 1 < int(flat[0]) in sizes:
             yield "lengths that differ", torch.cat([flat[:1] - 1, flat[1:]])
-        elif bool((flat.sort().values == order).all()):
-            if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
-                yield "a permutation that is not its own inverse", order.roll(1).to(value.dtype)
-        elif bool((flat[1:] >= flat[:-1]).all()) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
-            longer = flat.clone()
-            longer[int(jumps[0]) + 1] = longer[int(jumps[0])]
-            yield "a segment longer by one", longer
+        else:
+            yield from _other_orders(flat, sizes)
+
+
+def _other_orders(flat: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield another permutation, or numbers that rise as those given do: indices, offsets or segments."""
+    order = torch.arange(flat.numel(), device=flat.device)
+    if bool((flat.sort().values == order).all()):
+        if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
+            yield "a permutation that is not its own inverse", order.roll(1).to(flat.dtype)
+    elif int(flat.sum()) in sizes:  # they may be lengths, whose sum has to stay
+        return
+    elif bool((flat[1:] > flat[:-1]).all()):  # indices, each of them once, or offsets that end at a size
+        if len(gaps := (flat[1:-1] > flat[:-2] + 1).nonzero()):
+            lower = flat.clone()
+            lower[int(gaps[0]) + 1] -= 1
+            yield "a number lower by one", lower
+    elif bool((flat[1:] >= flat[:-1]).all()) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
+        longer = flat.clone()
+        longer[int(jumps[0]) + 1] = longer[int(jumps[0])]
+        yield "a segment longer by one", longer
 
 
 def _with_first_row(value: torch.Tensor, number: bool) -> torch.Tensor:
