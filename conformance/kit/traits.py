@@ -80,6 +80,17 @@ def _is_rare(value: torch.Tensor, dim: int) -> bool:
     return size > 1 and value.numel() // size * math.lgamma(size + 1) > math.log(1 / tolerances.CHANCE)
 
 
+def is_of_one_sign(value: torch.Tensor) -> bool:
+    """Tell whether all numbers are positive, or all are negative, and too many of them for chance.
+
+    >>> is_of_one_sign(torch.ones(9)), is_of_one_sign(torch.ones(3)), is_of_one_sign(torch.tensor([1.0, -1.0] * 5))
+    (True, False, False)
+    """
+    if value.is_complex() or 2.0 ** (1 - value.numel()) > tolerances.CHANCE:
+        return False
+    return bool((value > 0).all()) or bool((value < 0).all())
+
+
 def _in_order(value: torch.Tensor, dim: int, empty: bool) -> Iterator[str]:
     steps = value.diff(dim=dim)
     if steps.any() or empty:

@@ -67,6 +67,26 @@ class Magnitudes(Function):
         return 3 * grad * x * x.abs()
 
 
+class MadeForPositive(Function):
+    """Takes a power of numbers that its samples show to be positive; of others the gradient would lack its sign."""
+
+    @staticmethod
+    def inputs():
+        yield ((torch.rand(3, 4, dtype=_DOUBLE) + 0.5).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        squares = x * x
+        ctx.save_for_backward(squares)
+        return squares**0.75
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (squares,) = ctx.saved_tensors
+        return 1.5 * grad * squares**0.25
+
+
 class PositiveAlone(Function):
     """Takes a logarithm, and refuses numbers that are not positive."""
 

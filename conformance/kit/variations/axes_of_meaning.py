@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit.calls import SampleCall
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided
-from conformance.kit.traits import is_symmetric
+from conformance.kit.traits import is_of_one_sign, is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.constants import other_constants
@@ -41,6 +41,8 @@ from conformance.kit.variations.variants import lengthened
 from conformance.kit.variations.words import mentioned_by
 from conformance.kit.world import World
 
+#: A class that calls one of these has a result for both signs; of another one, numbers of one sign keep it.
+SIGNS = {"abs", "absolute", "sign", "sgn", "signbit", "copysign", "relu", "where"}
 #: More than the blocks of kernels have, and than a byte counts.
 BEYOND_BLOCKS = (130, 300)
 #: A sample of more elements than this would take long, and so many sizes are tried.
@@ -250,7 +252,8 @@ def value(sample: SampleCall, world: World) -> Iterator[Pick]:
         one = sample.values[at]
         if is_arrangeable(one) and one.numel() > 1 and not is_symmetric(one.detach()):
             yield Pick("value", sample.names[at], "a zero in the middle", partial(_with_middle, at=at, factor=0.0), at)
-            yield Pick("value", sample.names[at], "the other sign", partial(_with_middle, at=at, factor=-1.0))
+            if not is_of_one_sign(one.detach()) or SIGNS & mentioned_by(sample.subject.target).members:
+                yield Pick("value", sample.names[at], "the other sign", partial(_with_middle, at=at, factor=-1.0))
             for dim in {0, one.dim() - 1} if not one.is_complex() else ():
                 words = f"its largest and smallest number twice along dimension {dim}"
                 yield Pick("value", sample.names[at], words, partial(_twice, at=at, dim=dim), at)
