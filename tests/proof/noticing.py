@@ -135,6 +135,8 @@ def of_contract() -> Iterator[Witness]:
     """The tests of each bug's own clause, and of a right class those of the clauses that its neighbours break."""
     tests, registry = catalog.suite(), clauses.registry()
     for one in of_the_contract():
+        if ".unwritten:" in one.reference:  # what memory holds is another thing in each run
+            continue
         subject = SubjectRef(one.reference, one.spec, one.inputs, one.reference, types=one.types)
         asked = {one.breaks} if one.breaks else broken_beside(one)
         for item in plan(tests, registry, [subject], (1,)):
