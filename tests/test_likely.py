@@ -7,6 +7,7 @@ import torch
 from torch.autograd import Function
 
 from conformance import GROUP, ConformanceError, Subject, check
+from conformance.kit.search import NOT_MEANT
 from tests import neighbours as bugs
 from tests.planted import alike, collective, modes, numbers, save, state, vmap_generated
 
@@ -239,6 +240,7 @@ def test_a_factor_is_told_of_a_gradient_too_large_to_be_shown(function, said):
     with pytest.raises(ConformanceError) as caught:
         check(function, (x,), only="test_gradient_is_the_derivative")
     assert ("the right value times 4" in str(caught.value)) is said
+    assert NOT_MEANT not in str(caught.value)
 
 
 def test_a_gradient_wrong_for_other_numbers_is_not_laid_to_an_earlier_call():
@@ -246,6 +248,7 @@ def test_a_gradient_wrong_for_other_numbers_is_not_laid_to_an_earlier_call():
         check(Subject(numbers.TopWithoutItsGate, inputs=numbers.TopWithoutItsGate.inputs))
     assert "earlier call" not in str(caught.value)
     assert "with value of input 1: the other sign" in str(caught.value)
+    assert NOT_MEANT in str(caught.value)
 
 
 class Many(torch.autograd.Function):

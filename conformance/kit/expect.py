@@ -231,7 +231,7 @@ def _largest(tensor: torch.Tensor) -> float:
 def _tolerance(dtype: torch.dtype) -> float:
     if not (dtype.is_floating_point or dtype.is_complex):
         return 0.0
-    return float(max(torch.finfo(dtype).eps * tolerances.SAME_ROUNDINGS, tolerances.SAME_AT_LEAST))
+    return tolerances.of_the_same(float(torch.finfo(dtype).eps))
 
 
 def _deviate(

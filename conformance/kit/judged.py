@@ -204,7 +204,7 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         least = max(tolerances.BESIDE_LARGEST * scale, _usual(probe, variation, at, bool(lower)))
         gap = _gap(gradient, other, least) if is_finite else 0.0  # beyond the dtype's range
         eps = max([epsilon([gradient, other]), *lower])
-        rounding = max(tolerances.SAME_AT_LEAST, tolerances.SAME_ROUNDINGS * eps)
+        rounding = tolerances.of_the_same(eps)
         if not any(world.exchange(gap > rounding)):
             continue
         rough = _roughness(probe, variation, at, max(eps, tolerances.SINGLE), least)

@@ -147,3 +147,12 @@ AS_IN_DOUBLE, SUMS_TO_ZERO = 8, 4
 SINGULAR = 1e-9
 #: Numbers are sorted on purpose if random ones would be so less often than this. Calibrated.
 CHANCE = 0.01
+
+
+def of_the_same(eps: float) -> float:
+    """Return how far two ways to compute the same in a precision may be apart, next to its size.
+
+    >>> of_the_same(0.0), of_the_same(SINGLE) == 64 * SINGLE
+    (1e-09, True)
+    """
+    return max(SAME_AT_LEAST, SAME_ROUNDINGS * eps)

@@ -213,25 +213,12 @@ class MeanUpToLengths(Function):
         return (grad / lengths)[:, None] * keep, None
 
 
-class RowsTakenOnce(Function):
+class RowsTakenOnce(PicksEachOnce):
     """Takes rows by indices that rise, each of them once: backward writes rows, and adds none up."""
 
     @staticmethod
     def inputs():
         yield torch.randn(5, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 2, 3])
-
-    @staticmethod
-    def forward(ctx, x, index):
-        ctx.save_for_backward(index)
-        ctx.shape = x.shape
-        return x[index]
-
-    @staticmethod
-    def backward(ctx, grad):
-        (index,) = ctx.saved_tensors
-        dx = grad.new_zeros(ctx.shape)
-        dx[index] = grad
-        return dx, None
 
 
 class RowsPutOnce(Function):

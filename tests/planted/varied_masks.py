@@ -164,6 +164,6 @@ class EverySecondRow(right.RowsTakenOnce):
     @staticmethod
     def backward(ctx, grad):
         (index,) = ctx.saved_tensors
-        dx = grad.new_zeros(ctx.shape)
+        dx = grad.new_zeros(ctx.rows, *grad.shape[1:])
         dx[:: int(index[1])][: len(grad)] = grad
         return dx, None

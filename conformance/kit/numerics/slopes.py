@@ -109,9 +109,8 @@ def _is_lost_on_tiny_steps(world: World, loss: LossAlong, seen: SlopeJudgement) 
     if moved is None:
         return False
     (right, left), _ = _together(world, *moved)
-    return abs(central(right, left, tolerances.TINY_STEP) - seen.numeric) > tolerances.LOST_ON_TINY_STEPS * abs(
-        seen.analytic - seen.numeric
-    )
+    apart = abs(central(right, left, tolerances.TINY_STEP) - seen.numeric)
+    return apart > tolerances.LOST_ON_TINY_STEPS * seen.deviation
 
 
 def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrink: float = 1.0) -> SlopeJudgement:
@@ -141,9 +140,8 @@ def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrin
     bend = max(abs(right - 2 * middle + left), kinks) / step
     jump = abs(central(near_right, near_left, step / 2) - value)
     off = tolerances.BENDS * bend + tolerances.JUMPS * jump
-    differs = (
-        abs(slope - value) > near + off if math.isfinite(slope) else off <= tolerances.SMOOTH * (abs(value) + weight)
-    )
+    smooth = tolerances.SMOOTH * (abs(value) + weight)
+    differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= smooth
     verdict = "differs" if differs else "unclear"
     return SlopeJudgement(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
 

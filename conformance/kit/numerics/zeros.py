@@ -65,14 +65,10 @@ def contradicted_by(
     if all(abs(later.value) > tolerances.STEEPER * abs(slope.value) for slope, later in pairwise(bending)):
         return float("nan")
     values = [slope.value for slope in fine]
-    is_clear = (
-        bending[-1].bend <= tolerances.OFF_AT_ZERO * scale
-        and max(values) - min(values) <= tolerances.SLOPES_ALIKE * scale
-    )
+    off, alike = tolerances.OFF_AT_ZERO * scale, tolerances.SLOPES_ALIKE * scale
+    is_clear = bending[-1].bend <= off and max(values) - min(values) <= alike
     derivative = bending[-1].value
-    least = max(
-        tolerances.OFF_AT_ZERO * scale, tolerances.GRADCHECK_ATOL * jacobian_scale(cotangents, [torch.ones(())])
-    )
+    least = max(off, tolerances.GRADCHECK_ATOL * jacobian_scale(cotangents, [torch.ones(())]))
     return derivative if is_clear and abs(gradient - derivative) > least else float("nan")
 
 
@@ -106,9 +102,8 @@ def _slopes(
     found = []
     for step in (relative * size for relative in steps):
         right, left = loss(step)[moves], loss(-step)[moves]
-        noise = (
-            tolerances.LOSS_ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
-        )
+        size_of_terms = float(torch.cat([right, left, here[moves]]).square().sum().sqrt())
+        noise = tolerances.LOSS_ROUNDINGS * eps * size_of_terms / step
         bend = float((right + left - 2 * here[moves]).abs().sum()) / step
         found.append(_Slope(float(central(right, left, step).sum()), bend, noise))
     return found

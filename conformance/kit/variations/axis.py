@@ -42,6 +42,9 @@ class Pick:
         choice: the value in words.
         value: the value itself: a layout, a dtype, a set of places, or a function that derives another sample.
         at: the place of the input or output that it varies; :data:`WHOLE` for the call as a whole.
+
+    >>> print(Pick("number", "inplace", "True instead of the default False"))
+    inplace: True instead of the default False
     """
 
     family: str
