@@ -158,9 +158,9 @@ def _constants(only: str, write: bool) -> int:
     print(constants.page(found))
     if write:
         (DATA / "constants.md").write_text(constants.page(found), encoding="utf-8")
-    unneeded = [row.name for row in found if not row.is_needed]
-    print(f"{counted(len(found), 'threshold')}; needed by nobody: {', '.join(unneeded) or 'none'}")
-    return int(bool(unneeded))
+    unnoticed = [row.name for row in found if not row.is_noticed]
+    print(f"{counted(len(found), 'threshold')}; noticed by nobody: {', '.join(unnoticed) or 'none'}")
+    return 0  # in ten seconds each: to be looked at, and no proof that they can go
 
 
 def _kit(only: str, write: bool) -> int:

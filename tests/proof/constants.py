@@ -1,7 +1,7 @@
 """Each threshold changed tenfold, both ways: who notices first, among right gradients and wrong ones.
 
 A right gradient notices if it is accused, or no longer judged finely enough to pass; a wrong one if it is not accused;
-a class of the kill matrix if a test of it ends otherwise. A threshold that nobody notices is not needed.
+a class of the kill matrix if a test of it ends otherwise.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Row:
     smaller: str
 
     @property
-    def is_needed(self) -> bool:
+    def is_noticed(self) -> bool:
         """Whether anybody does."""
         return bool(self.larger or self.smaller)
 

@@ -208,8 +208,5 @@ def _stopped_growing(found: _InBoth, at: int) -> str:
         there = to_double(_gradients(single.run(), found.cotangents)[at])
     except Exception:  # it need not take single precision
         return ""
-    return (
-        "a sum in low precision that stopped growing"
-        if torch.allclose(there, right, rtol=tolerances.ABOUT_RTOL, atol=tolerances.ABOUT_ATOL)
-        else ""
-    )
+    is_right = torch.allclose(there, right, rtol=tolerances.ABOUT_RTOL, atol=tolerances.ABOUT_ATOL)
+    return "a sum in low precision that stopped growing" if is_right else ""
