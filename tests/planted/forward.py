@@ -14,6 +14,7 @@ from torch.autograd import Function
 
 from tests.correct import function_inputs as right
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -369,3 +370,20 @@ class OneBufferForAllOutputs(Square):
         buffers = OneBufferForAllOutputs._buffers
         buffer = buffers.setdefault((x.shape, x.dtype), torch.empty_like(x, requires_grad=False))
         return torch.mul(x, x, out=buffer)
+
+
+class OneBufferWithoutBackward(Function):
+    """Rounds into the same buffer in every call, and has no backward by which calls could mix.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    inputs = of_shapes((3, 2))
+    _buffers: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        buffers = OneBufferWithoutBackward._buffers
+        buffer = buffers.setdefault((x.shape, x.dtype), torch.empty_like(x, requires_grad=False))
+        ctx.mark_non_differentiable(buffer)
+        return torch.floor(100 * x, out=buffer)

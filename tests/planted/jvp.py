@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
@@ -46,6 +48,28 @@ class OneValueTooFew(_ProductAndSine):
     def jvp(ctx, x_t, y_t):
         x, y = ctx.saved_tensors
         return x_t * y + x * y_t
+
+
+class TangentOfAnotherFunction(Function):
+    """Has the tangent of a cosine, and no backward that would say otherwise.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    inputs = of_shapes((3,))
+
+    @staticmethod
+    def forward(x):
+        return x.sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, x_t):
+        (x,) = ctx.saved_tensors
+        return -x.sin() * x_t
 
 
 class OneValuePerInput(_ProductAndSine):

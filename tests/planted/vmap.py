@@ -272,6 +272,38 @@ class WrongGradientInTheRule(_Base):
         return 2 * result - result.detach(), dim
 
 
+class GradientAsksForItsNumbers(_Base):
+    """Saves work where every incoming number is zero; inside a batch, numbers cannot be asked for.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return _Base.backward(ctx, grad) if grad.any() else (torch.zeros_like(x), torch.zeros_like(w))
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return GradientAsksForItsNumbers.apply(*_aligned(in_dims, x, w)), 0
+
+
+class TangentAsksForItsNumbers(_Base):
+    """Saves work where every tangent is zero; inside a batch, numbers cannot be asked for.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def jvp(ctx, x_t, w_t):
+        _, w = ctx.saved_tensors
+        return _Base.jvp(ctx, x_t, w_t) if w_t.any() else (x_t * w).sum(-1)
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return TangentAsksForItsNumbers.apply(*_aligned(in_dims, x, w)), 0
+
+
 class NotNestable(_Base):
     """Converts to lists in vmap, which fails inside another vmap.
 

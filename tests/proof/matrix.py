@@ -6,16 +6,19 @@ import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from conformance.core import catalog, clauses
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN, TestOutcome
-from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
+from conformance.core.worlds import SIMULATED, is_simulated
 from conformance.prove.implementations import Implementation
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
+from conformance.ranks.simulated.group import make_group
+from conformance.ranks.starter import IMPORTING
 from conformance.report.consequences import with_consequences
 from conformance.report.model import ClauseResult
 from conformance.report.verdicts import clause_verdict
@@ -49,6 +52,11 @@ class Row:
     def caught(self) -> bool:
         """Whether the clause that must notice the bug did."""
         return self.implementation.breaks in {*self.broken, *self.consequences}
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the bug was caught; or a right class accused of nothing."""
+        return self.caught if self.implementation.breaks else not self.also
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -101,19 +109,16 @@ def held_against(pool: Hasty, implementation: Implementation) -> Row:
 
 
 def held_quickly(pool: Hasty, implementation: Implementation) -> Row:
-    """Run what an implementation of its kind could break: a bug its own clause, a right one those of its neighbours.
-
-    A bug that its own clause did not notice is run in full: it may be the consequence of another one.
-    """
-    items = items_of(implementation)
+    """Run what an implementation of its kind could break: a bug its own clause, a right one those of its neighbours."""
+    planned = without_compiler(items_of(implementation), True, is_simulated(pool.settings.backend))
+    items = [item for item in planned if not item.left_out]
     if wanted := {implementation.breaks} if implementation.breaks else broken_beside(implementation):
         chosen = [item for item in items if item.test.clause in wanted]
     else:
         largest_first = sorted(items, key=lambda item: -item.size)
         smallest = {(item.test.module, item.test.function, item.case): item for item in largest_first}
         chosen = [item for item in smallest.values() if not (item.test.compiles or item.test.is_fresh)]
-    found = row(implementation, until_broken(pool, sorted(chosen, key=lambda item: item.size), ()))
-    return found if found.caught or not implementation.breaks else held_against(pool, implementation)
+    return row(implementation, until_broken(pool, sorted(chosen, key=lambda item: item.size), ()))
 
 
 def broken_beside(implementation: Implementation) -> set[str]:
@@ -147,7 +152,14 @@ def until_broken(pool: Hasty, items: Sequence[PlannedTest], before: Sequence[Tes
 
 
 def row(implementation: Implementation, outcomes: Sequence[TestOutcome]) -> Row:
-    """Join the outcomes of one implementation by clause."""
+    """Join the outcomes of one implementation by clause.
+
+    Raises:
+        ValueError: it cannot be imported, which no clause is about.
+    """
+    for line in (outcome.message.partition("\n")[0] for outcome in outcomes):
+        if line.startswith(IMPORTING):
+            raise ValueError(f"{implementation.reference}: {line}")
     by_clause: dict[str, list[TestOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_clause[outcome.clause].append(outcome)
@@ -171,20 +183,32 @@ def result_of(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
 
 
 def task(implementation: Implementation, quick: bool = False) -> Callable[[Forkserver], Row]:
-    """What it takes to compute one row."""
-    held = held_quickly if quick else held_against
+    """What it takes to compute one row.
+
+    Quickly, ranks are simulated; what then is not as it should be is run in full, on ranks that are processes. A bug,
+    for example, may only show as the consequence of another.
+    """
 
     def work(forkserver: Forkserver) -> Row:
+        if quick:
+            with pool_for(implementation, forkserver, simulates=implementation.device == "cpu") as pool:
+                found = held_quickly(pool, implementation)
+            if found.is_right:
+                return found
         with pool_for(implementation, forkserver) as pool:
-            return held(pool, implementation)
+            return held_against(pool, implementation)
 
     return work
 
 
 @contextlib.contextmanager
-def pool_for(implementation: Implementation, forkserver: Forkserver) -> Iterator[Hasty]:
+def pool_for(implementation: Implementation, forkserver: Forkserver, simulates: bool = False) -> Iterator[Hasty]:
     """The ranks of an implementation, on its device."""
+    settings = settings_of(implementation)
     with contextlib.ExitStack() as stack:
         if library := emulated_library(implementation.device):  # other ranks are to have no emulated device
             forkserver = stack.enter_context(Forkserver(library))
-        yield stack.enter_context(Hasty(forkserver, settings_of(implementation)))
+        if simulates:
+            yield stack.enter_context(Hasty(forkserver, replace(settings, backend=SIMULATED), make_group))
+        else:
+            yield stack.enter_context(Hasty(forkserver, settings))
