@@ -82,7 +82,7 @@ def test_an_interrupt_at_the_forkserver_is_no_end_of_it(
 
 
 def test_a_stopped_forkserver_dies_with_the_controller(tmp_path: Path) -> None:
-    words = ("run", "slow:Slow", "--spec", SPEC, "--ranks", "2", "--report", "out")
+    words = ("run", "slow:Slow", "--spec", SPEC, "--ranks", "2", "--report", "out", "-k", "ranks2")
     with Running(*words, cwd=tmp_path) as running:
         until(lambda: len(running.processes()) >= 4)  # controller, forkserver, two ranks
         (forkserver,) = children(running.process.pid)
