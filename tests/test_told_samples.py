@@ -123,9 +123,8 @@ def test_what_sets_the_wrong_sample_apart_is_said(function, samples, said):
 
 def test_the_same_is_said_of_what_shows_in_a_variation_alone():
     said = "fails with sample 1, and holds with sample 0; only in sample 1 argument 1 is 3.0"
-    assert said in told(
-        WrongWithOneMoreColumn, [(random(2, 2), 2.0), (random(2, 2), 3.0)], "Function.backward.gradient"
-    )
+    samples = [(random(2, 2), 2.0), (random(2, 2), 3.0)]
+    assert told(WrongWithOneMoreColumn, samples, "Function.backward.gradient").count(said) == 1
 
 
 def test_of_one_sample_nothing_is_said():

@@ -123,7 +123,7 @@ def add_note(
         with suppress(NotApplicable, Skipped, Unfit):
             ended[at] = holds(call)
     told = failing_samples(ended, samples, "fails" if issubclass(type(error), Deviation) else "raises")
-    if told:
+    if told and told not in getattr(error, "__notes__", ()):  # as of the variation that fails already
         BaseException.add_note(error, told)
 
 

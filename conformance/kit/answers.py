@@ -18,6 +18,8 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {}
 SEARCHED = 100
 #: How many calls of each subject returned, by label.
 CALLS: Counter[str] = Counter()
+#: How many operations forward and backward of each sample take, by label of the subject.
+OPERATIONS: dict[str, dict[str, int]] = {}
 #: How many samples each subject was given, by label.
 SAMPLES: dict[str, int] = {}
 #: Called with the processor time (seconds) of one call for each sample: a rank reports it to its controller. Called
@@ -36,6 +38,7 @@ def forget(label: str) -> None:
     ANSWERED.discard(label)
     FUNCTIONS.pop(label, None)
     CALLS.pop(label, None)
+    OPERATIONS.pop(label, None)
 
 
 def note(label: str, seconds: float, result: object) -> None:

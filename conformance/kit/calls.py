@@ -14,9 +14,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
+from conformance.kit.answers import OPERATIONS
 from conformance.kit.backward import has_backward
 from conformance.kit.copies import argument_copy, given_copy, in_layout_of
-from conformance.kit.modes import EndingMode
+from conformance.kit.modes import FEW_OPERATIONS, CountingMode, EndingMode
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, freed, tensor_leaves, with_attributes
 from conformance.kit.world import World
@@ -54,7 +55,7 @@ class SampleCall:
     top: frozenset[int]
     #: Those that would be differentiated, but belong to a module that is an argument too.
     of_modules: tuple[int, ...] = ()
-    #: Whether its precision is not that of the sample, so that an iteration in it need not end.
+    #: Whether its numbers or its precision are not those of the sample, so that an iteration in it need not end.
     may_not_end: bool = False
 
     def name(self, position: int) -> str:
@@ -86,7 +87,10 @@ class SampleCall:
         for at, value in changed.items():
             if vars(self.values[at]):  # what a caller has written on the tensor, such as main_grad
                 changed[at] = with_attributes(value.detach(), self.values[at])
-        return replace(self, values=tuple(changed.get(at, value) for at, value in enumerate(self.values)))
+        others = tuple(changed.get(at, value) for at, value in enumerate(self.values))
+        # What takes few operations is no iteration; to count those of all calls would take time.
+        most = max(OPERATIONS.get(self.subject.label, {}).values(), default=FEW_OPERATIONS)
+        return replace(self, values=others, may_not_end=self.may_not_end or most >= FEW_OPERATIONS)
 
     def run(self, needed: Iterable[int] | None = None, seed: int = FORWARD_SEED) -> Run:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
@@ -112,9 +116,13 @@ class SampleCall:
         return Run.of(self, args, leaves)
 
 
-def _ending(sample: SampleCall) -> AbstractContextManager[object]:
-    """Return a block in which a call, or its backward, comes to an end."""
-    return EndingMode() if sample.may_not_end else nullcontext()
+def ending(sample: SampleCall, part: str) -> AbstractContextManager[object]:
+    """Return a block in which forward or backward comes to an end; those of a sample itself are counted once."""
+    counts = OPERATIONS.setdefault(sample.subject.label, {})
+    if sample.may_not_end:
+        return EndingMode(max(counts.values(), default=0))
+    key = f"{part} of {sample.label}"
+    return nullcontext() if key in counts else CountingMode(counts, key)
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,7 @@ class Run:
     def of(cls, sample: SampleCall, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
         """Call the subject of ``sample`` with ``args``, which were copied from ``leaves``."""
         values = tuple(pytree.tree_leaves(args))
-        with _ending(sample):
+        with ending(sample, "forward"):
             result = sample.subject(*args)
         tensors = tuple(tensor_leaves(result))
         asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and differentiable(tensor)]
@@ -193,7 +201,7 @@ class Run:
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
         given = [given_copy(cotangent) for cotangent in cotangents]
-        with self.sample.subject.asking_for_its_group(), _ending(self.sample):
+        with self.sample.subject.asking_for_its_group(), ending(self.sample, "backward"):
             return leaf_gradients(list(outputs), leaves, given, **options)
 
     def filled(self, gradients: Gradients) -> list[torch.Tensor]:

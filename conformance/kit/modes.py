@@ -16,8 +16,10 @@ from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 #: inside, such as that of ``torch.linalg.pinv``, computes something else.
 _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor]
 
-#: A call in another precision than the sample's has not ended after so many operations: it is taken as refused.
-MOST_OPERATIONS = 20_000
+#: A derived call is taken as refused after so many operations, and so many times those of a sample.
+MOST_OPERATIONS, MOST_TIMES = 10_000, 20
+#: What takes fewer is no iteration.
+FEW_OPERATIONS = 30
 
 
 def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
@@ -52,15 +54,28 @@ class OperationMode(TorchDispatchMode):
         return False
 
 
+class CountingMode(OperationMode):
+    """Counts the operations of a call."""
+
+    def __init__(self, counts: dict[str, int], key: str) -> None:
+        super().__init__()
+        self.counts, self.key = counts, key
+        counts[key] = 0
+
+    def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
+        """Count an operation."""
+        self.counts[self.key] += 1
+
+
 class EndingMode(OperationMode):
     """Ends a loop that would go on for ever.
 
-    An iteration for double precision need not come within its tolerance in a lower one, which nobody said it takes.
+    An iteration need not come within its tolerance for other numbers or in a lower precision: no sample has them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken: int) -> None:
         super().__init__()
-        self._left = MOST_OPERATIONS
+        self._most = self._left = max(MOST_OPERATIONS, MOST_TIMES * taken)
 
     def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
         """Count an operation.
@@ -70,7 +85,7 @@ class EndingMode(OperationMode):
         """
         self._left -= 1
         if self._left < 0:
-            raise NotApplicable(f"no end after {MOST_OPERATIONS:,} operations, in a precision that no sample has")
+            raise NotApplicable(f"no end after {self._most:,} operations, with numbers that no sample has")
 
 
 class AllocationMode(OperationMode):

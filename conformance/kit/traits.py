@@ -192,6 +192,16 @@ def is_definite(value: torch.Tensor) -> bool:
     return bool((eigenvalues[..., 0] > tolerances.SINGULAR * eigenvalues[..., -1]).all())
 
 
+def has_independent_columns(value: torch.Tensor) -> bool:
+    """Whether the first columns of each matrix, as many as it has rows, are independent of each other.
+
+    >>> has_independent_columns(torch.eye(2, 3)), has_independent_columns(torch.ones(3, 2))
+    (True, False)
+    """
+    first = to_double(value.detach())[..., : value.shape[-2]] if value.dim() > 1 else value
+    return value.dim() < 2 or bool((torch.linalg.matrix_rank(first) == first.shape[-1]).all())
+
+
 def _is_square(value: torch.Tensor) -> bool:
     is_square = is_strided(value) and value.dim() >= 2 and value.shape[-1] == value.shape[-2] > 1
     return is_square and value.numel() > 0

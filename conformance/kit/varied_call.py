@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.calls import BACKWARD_SEED, SampleCall, leaf_gradients
+from conformance.kit.calls import BACKWARD_SEED, SampleCall, ending, leaf_gradients
 from conformance.kit.copies import argument_copy, in_layout_of
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import told
@@ -159,7 +159,8 @@ class VariedCall:
         seeds.seed(0, self.sample.holders)
         given = tuple(pytree.tree_unflatten(args, self.sample.structure))
         try:
-            result = self.world.together(lambda: self.sample.subject(*given))
+            with ending(self.sample, "forward"):
+                result = self.world.together(lambda: self.sample.subject(*given))
         except (Deviation, NotApplicable):
             raise
         except Exception as error:
@@ -197,7 +198,7 @@ class VariedCall:
         before = {at: cotangent.detach().clone() for at, cotangent in given.items()}
         outputs, inputs, cotangents = [tensors[at] for at in used], list(leaves.values()), list(given.values())
         seeds.seed(BACKWARD_SEED, self.sample.holders)
-        with self.sample.subject.asking_for_its_group():
+        with self.sample.subject.asking_for_its_group(), ending(self.sample, "backward"):
             found = self.world.together(
                 lambda: leaf_gradients(outputs, inputs, cotangents) if used and leaves else (None,) * len(leaves)
             )

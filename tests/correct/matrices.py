@@ -239,3 +239,31 @@ class CubeOfSymmetric(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return grad @ x @ x + x @ grad @ x + x @ x @ grad
+
+
+class OrthogonalAndTriangular(Function):
+    """Decomposes a matrix into an orthogonal and a triangular one; its gradient divides by the triangular one.
+
+    The largest number of each column is in the first row: if it comes twice, two rows are equal.
+    """
+
+    @staticmethod
+    def inputs():
+        numbers = [[3.0, 2.0, 4.0], [1.0, -0.5, 1.0], [0.5, 1.0, -1.0]]
+        yield (torch.tensor(numbers, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.shape[0] < x.shape[1]:
+            raise ValueError("no more columns than rows")
+        q, r = torch.linalg.qr(x)
+        ctx.save_for_backward(q, r)
+        return q, r
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, of_q, of_r):
+        q, r = ctx.saved_tensors
+        lower = torch.tril(r @ of_r.mT - of_q.mT @ q)
+        middle = lower + torch.tril(lower, -1).mT
+        return torch.linalg.solve_triangular(r, (of_q + q @ middle).mT, upper=True).mT

@@ -222,3 +222,28 @@ class BisectsUntilItIsThere(BisectsWithinATolerance):
     @once_differentiable
     def backward(ctx, grad):
         return BisectsWithinATolerance.backward(ctx, grad)
+
+
+class IteratesUntilItStandsStill(Function):
+    """Iterates a contraction until it stands still, which it never does with a large weight."""
+
+    @staticmethod
+    def inputs():
+        yield _contraction(), torch.randn(3, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, weight, bias):
+        state, before = torch.tanh(bias), torch.zeros_like(bias)
+        while bool((state - before).norm() > 1e-14):
+            state, before = torch.tanh(weight @ state + bias), state
+        ctx.save_for_backward(weight, state)
+        return state
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        weight, state = ctx.saved_tensors
+        slope = 1 - state * state
+        pushed = torch.eye(len(state), dtype=state.dtype) - slope.unsqueeze(1) * weight
+        found = slope * torch.linalg.solve(pushed.mT, grad)
+        return torch.outer(found, state), found

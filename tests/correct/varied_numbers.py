@@ -38,6 +38,38 @@ class ScaledByDefault(Scaled):
     inputs = of_shapes((3, 4))
 
 
+class CumulativeSum(Function):
+    """Adds up along the last dimension unless told another; the sample does not tell."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, dim=-1):
+        ctx.dim = dim
+        return x.cumsum(dim)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.flip(ctx.dim).cumsum(ctx.dim).flip(ctx.dim), None
+
+
+class SumOrMeanPlusBias(Function):
+    """Adds up or averages, and adds a bias if there is one; the sample tells neither."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, bias=None, mean=False):
+        ctx.shape, ctx.biased, ctx.mean = x.shape, bias is not None, mean
+        found = x.mean(1) if mean else x.sum(1)
+        return found if bias is None else found + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        part = grad / ctx.shape[1] if ctx.mean else grad
+        return part.unsqueeze(1).expand(ctx.shape), grad.sum() if ctx.biased else None, None
+
+
 class ScalesTheGradientAlone(Function):
     """Scales only the gradient: for a factor of one it is the derivative, otherwise not, on purpose."""
 

@@ -62,6 +62,33 @@ class DefaultIsNoArgument(right.Scaled):
         return ctx.scale * grad * x.cos()
 
 
+class DefaultDimensionIsNoArgument(right.CumulativeSum):
+    """Returns one gradient even if the dimension is passed too.
+
+    Breaks: Function.backward.count
+    """
+
+    inputs = right.CumulativeSum.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.CumulativeSum.backward(ctx, grad)[0]
+
+
+class FlagBesideNoneTakenForGranted(right.SumOrMeanPlusBias):
+    """Forgets to average; the sample passes neither the flag nor the bias before it, which is None by default.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SumOrMeanPlusBias.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.mean = False
+        return right.SumOrMeanPlusBias.backward(ctx, grad)
+
+
 class PartOfZeroForgotten(right.Smoothed):
     """Forgets a term whose factor is zero in the sample.
 

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit.calls import SampleCall
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided
-from conformance.kit.traits import is_of_one_sign, is_symmetric
+from conformance.kit.traits import has_independent_columns, is_of_one_sign, is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.constants import other_constants
@@ -43,6 +43,8 @@ from conformance.kit.world import World
 
 #: A class that calls one of these has a result for both signs; of another one, numbers of one sign keep it.
 SIGNS = {"abs", "absolute", "sign", "sgn", "signbit", "copysign", "relu", "where"}
+#: A class that calls one of these may need a matrix whose first columns are independent of each other.
+DECOMPOSITIONS = {"qr", "svd", "lu", "lu_factor", "inv", "inverse", "pinv", "solve", "solve_triangular", "det"}
 #: More than the blocks of kernels have, and than a byte counts.
 BEYOND_BLOCKS = (130, 300)
 #: A sample of more elements than this would take long, and so many sizes are tried.
@@ -196,7 +198,7 @@ def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any
 
 
 def _defaults(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Pass the defaults of forward that the sample leaves out, each with another value."""
+    """Pass the defaults of forward that the sample leaves out: each with another value, and all as they are."""
     function = sample.subject.function
     if function is None or sample.subject.call:
         return
@@ -206,13 +208,16 @@ def _defaults(sample: SampleCall, world: World) -> Iterator[Pick]:
         return
     left_out = names[len(pytree.tree_unflatten(list(sample.values), sample.structure)) :]
     defaults = [name.default for name in left_out if name.kind is name.POSITIONAL_OR_KEYWORD]
-    if len(defaults) != len(left_out) or not all(type(one) in {bool, int, float, str} for one in defaults):
+    if not defaults or len(defaults) != len(left_out):
         return
-    for place, default in enumerate(defaults):
-        for other in _other_defaults(default):
-            passed = (*defaults[:place], other, *defaults[place + 1 :])
-            choice = f"{other!r} instead of the default {default!r}"
-            yield Pick("number", left_out[place].name, choice, partial(_passing, passed=passed, world=world))
+    if all(one is None or type(one) in {bool, int, float, str} for one in defaults):
+        for place, default in enumerate(defaults):
+            for other in _other_defaults(default):
+                passed = (*defaults[:place], other, *defaults[place + 1 :])
+                choice = f"{other!r} instead of the default {default!r}"
+                yield Pick("number", left_out[place].name, choice, partial(_passing, passed=passed, world=world))
+    named = ", ".join(name.name for name in left_out)
+    yield Pick("number", named, "passed as it is by default", partial(_passing, passed=tuple(defaults), world=world))
 
 
 def _other_defaults(default: Any) -> list[Any]:
@@ -274,6 +279,8 @@ def _twice(sample: SampleCall, at: int, dim: int) -> SampleCall | None:
     for extreme in (changed.max, changed.min) if size > 3 else (changed.max,):
         found = extreme(dim, keepdim=True)
         changed.scatter_(dim, (found.indices + 1) % size, found.values)
+    if DECOMPOSITIONS & mentioned_by(sample.subject.target).members and not has_independent_columns(changed):
+        return None
     return meant(sample, {at: changed})
 
 
