@@ -6,16 +6,15 @@ a class of the kill matrix if a test of it ends otherwise.
 
 from __future__ import annotations
 
-import inspect
+import ast
 import itertools
 import re
-import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import CodeType, FunctionType
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,7 +32,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.variations.lower_precision import LowerPrecision, expect_as_in_double
 from conformance.kit.world import World
 from tests.proof import noticing, resolution
-from tests.proof.noticing import Change, Place, noticed, of_contract, plain
+from tests.proof.noticing import Change, Line, noticed, of_contract
 from tests.proof.on_device import run_on
 from tests.proof.resolution import times
 from tests.samples import of_shapes
@@ -69,8 +68,11 @@ WRONG = (
     "backward:TwiceTheGradient",
 )
 KERNELS = ("matmul", "softmax")
-#: The classes of the matrix that a change is held against take so long at most (seconds).
+#: The tests that a change is held against take so long at most (seconds).
 MOST = 10.0
+HERE = Path(tolerances.__file__)
+#: What reads thresholds.
+ROOMS = (HERE.parent, HERE.parents[1] / "suite")
 
 
 @dataclass(frozen=True)
@@ -239,9 +241,9 @@ def rows(only: str, said: Callable[[object], None]) -> list[Row]:
         raise ValueError(f"not judged as they should be, before anything is changed: {', '.join(lost)}")
     chosen = FACTS | EFFORT | GIVEN | ELSEWHERE
     names = [name for name in vars(tolerances) if name.isupper() and name not in chosen and only in name]
-    contract, places = list(of_contract()), _readers()  # the tests, once they are loaded, read some too
-    changes = [Change(places[name], partial(_times, name, factor)) for name in names for factor in (10.0, 0.1)]
-    found = noticed(changes, [*(noticing.Witness(one.name, one.judge) for one in every), *contract], said, MOST)
+    lines = _readers()
+    changes = [Change(lines[name], partial(_times, name, factor)) for name in names for factor in (10.0, 0.1)]
+    found = noticed(changes, [*(noticing.Witness(one.name, one.judge) for one in every), *of_contract()], said, MOST)
     return [
         Row(*row) for row in zip(names, (one.by for one in found[::2]), (one.by for one in found[1::2]), strict=True)
     ]
@@ -268,30 +270,13 @@ def _times(name: str, factor: float) -> None:
     setattr(tolerances, name, type(before)(max(1, before * factor)) if isinstance(before, int) else before * factor)
 
 
-def _readers() -> dict[str, frozenset[Place]]:
-    """The functions of kit and suite that read each threshold."""
-    found: dict[str, set[Place]] = defaultdict(set)
-    for module in [name for name in sys.modules if name.startswith(("conformance.kit.", "conformance.suite."))]:
-        for place, function in _functions(sys.modules[module], module):
-            for name in _names(function.__code__):
-                found[name].add((module, place))
-    return defaultdict(frozenset, {name: frozenset(places) for name, places in found.items()})
-
-
-def _functions(owner: object, module: str) -> Iterator[tuple[str, FunctionType]]:
-    for name in vars(owner):
-        one = plain(inspect.getattr_static(owner, name))
-        if getattr(one, "__module__", "") != module:
-            continue
-        if isinstance(one, FunctionType):
-            yield name, one
-        elif isinstance(one, type) and one is not owner:
-            yield from ((f"{name}.{place}", method) for place, method in _functions(one, module))
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    if "tolerances" in code.co_names:
-        yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
+def _readers() -> dict[str, frozenset[Line]]:
+    """The lines of kit and suite that read each threshold."""
+    found: dict[str, set[Line]] = defaultdict(set)
+    for file in (file for room in ROOMS for file in room.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tolerances":
+                found[node.attr].add((str(file), node.lineno))
+            elif isinstance(node, ast.Name) and file == HERE:
+                found[node.id].add((str(file), node.lineno))
+    return defaultdict(frozenset, {name: frozenset(lines) for name, lines in found.items()})

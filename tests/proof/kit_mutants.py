@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from conformance.prove.mutants import Mutant, mutants
 from tests.proof import constants
-from tests.proof.noticing import KILLED, Change, Noticed, Place, Witness, live, noticed, of_contract, plain
+from tests.proof.noticing import KILLED, Change, Noticed, Witness, noticed, of_contract
 from tests.proof.on_device import run_on
 
 KIT = Path(__file__).parents[2] / "conformance" / "kit"
 ROOMS = ("numerics", "oracles")
+#: The module of a function, and its name there.
+Place = tuple[str, str]
 #: One in so many mutants is asked: all of them take hours.
 ONE_IN = 5
 
@@ -45,7 +48,9 @@ def fates(wanted: Sequence[Mutant], said: Callable[[object], None]) -> list[Fate
     """Hold every mutant against its witnesses."""
     every = [*of_contract(), *(Witness(one.name, one.judge) for one in constants.witnesses())]
     places = [(mutant, place) for mutant in wanted if (place := _function(mutant))]
-    changes = [Change(frozenset({place}), partial(_put, mutant, place)) for mutant, place in places]
+    changes = [
+        Change(frozenset({(str(mutant.file), mutant.line)}), partial(_put, mutant, place)) for mutant, place in places
+    ]
     found = noticed(changes, every, said)
     return [Fate(mutant, one) for (mutant, _), one in zip(places, found, strict=True)]
 
@@ -73,7 +78,7 @@ def _killed(fates: Sequence[Fate]) -> int:
 
 def _put(mutant: Mutant, place: Place) -> None:
     """Put a mutant in the place of the function."""
-    live(*place).__code__ = _code(compile(mutant.source, str(mutant.file), "exec"), place[1].split("."))
+    _live(*place).__code__ = _code(compile(mutant.source, str(mutant.file), "exec"), place[1].split("."))
 
 
 def _function(mutant: Mutant) -> Place | None:
@@ -82,10 +87,30 @@ def _function(mutant: Mutant) -> Place | None:
     place: Any = importlib.import_module(module)
     names = mutant.function.split(".")
     for depth, name in enumerate(names, 1):
-        place = plain(inspect.getattr_static(place, name, None))
+        place = _plain(inspect.getattr_static(place, name, None))
         if isinstance(place, FunctionType):
             return module, ".".join(names[:depth])
     return None
+
+
+def _live(module: str, name: str) -> FunctionType:
+    """Return a function of a loaded module, by its place."""
+    place: Any = sys.modules[module]
+    for part in name.split("."):
+        place = _plain(inspect.getattr_static(place, part))
+    assert isinstance(place, FunctionType)
+    return place
+
+
+def _plain(found: Any) -> Any:
+    """The function itself, without what a decorator made of it."""
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, cached_property):
+        found = found.func
+    elif isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    return found if isinstance(found, type) else inspect.unwrap(found) if callable(found) else found
 
 
 def _code(code: CodeType, names: Sequence[str]) -> CodeType:

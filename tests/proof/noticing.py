@@ -1,11 +1,10 @@
 """Change the kit in one place, in a forked process, and say which planted bug, right class or kernel notices.
 
-A change is held against the tests that call the functions it is about; a test that ends otherwise than before notices.
+A change is held against the tests that reach the lines it is about; a test that ends otherwise than before notices.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import pickle
 import resource
@@ -19,8 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
-from types import CodeType, FunctionType
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,15 +39,15 @@ MOST, SLOWER = 6.0, 10
 BESIDES, WAITING = 10, 900
 #: What noticed a change whose process was killed: by a signal, or since it took too long.
 KILLED = "its process was killed"
-#: The module of a function, and its name there.
-Place = tuple[str, str]
+#: A file, and the number of a line of it.
+Line = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the kit, and the functions that it is about."""
+    """A change of the kit, and the lines that it is about."""
 
-    places: frozenset[Place]
+    lines: frozenset[Line]
     make: Callable[[], None]
 
 
@@ -63,10 +61,10 @@ class Witness:
 
 @dataclass(frozen=True)
 class Known:
-    """How a witness ends with the kit as it is, the functions that it calls, and its seconds."""
+    """How a witness ends with the kit as it is, the lines that it reaches, and its seconds."""
 
     ended: str
-    calls: frozenset[Place]
+    reaches: frozenset[Line]
     seconds: float
 
 
@@ -84,20 +82,20 @@ def noticed(
     """Hold every change against its witnesses, in processes of its own."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    places = {place for change in changes for place in change.places}
+    lines = {line for change in changes for line in change.lines}
     parts = [witnesses[first::WORKERS] for first in range(WORKERS)]
     known: dict[str, Known] = {}
-    for found in _forked([partial(_known, part, places) for part in parts], 3600):
+    for found in _forked([partial(_known, part, lines) for part in parts], 3600):
         if found is None:
             raise RuntimeError("a process was killed that ran the tests with the kit as it is")
         known |= found
         said(found)
-    callers: dict[Place, list[str]] = defaultdict(list)
+    reached_by: dict[Line, list[str]] = defaultdict(list)
     for name, one in known.items():
-        for place in one.calls:
-            callers[place].append(name)
+        for line in one.reaches:
+            reached_by[line].append(name)
     by_name = {witness.name: witness for witness in witnesses}
-    asked = [[by_name[name] for name in _few(change, callers, known, most)] for change in changes]
+    asked = [[by_name[name] for name in _few(change, reached_by, known, most)] for change in changes]
     jobs = [partial(_noticed, change, few, known) for change, few in zip(changes, asked, strict=True)]
     results = []
     for few, found in zip(asked, _forked(jobs, WAITING), strict=True):
@@ -106,14 +104,16 @@ def noticed(
     return results
 
 
-def _few(change: Change, callers: Mapping[Place, Iterable[str]], known: Mapping[str, Known], most: float) -> list[str]:
-    """Take those that call what is changed, as many as fit into the time, and one at least.
+def _few(
+    change: Change, reached_by: Mapping[Line, Iterable[str]], known: Mapping[str, Known], most: float
+) -> list[str]:
+    """Take those that reach what is changed, as many as fit into the time, and one at least.
 
     Of each test the quickest class of each module comes first: what one of them does not show, its like seldom do.
     """
     kinds: dict[str, int] = defaultdict(int)
     turns: dict[str, int] = {}
-    for name in sorted({name for place in change.places for name in callers.get(place, ())}, key=_seconds(known)):
+    for name in sorted({name for line in change.lines for name in reached_by.get(line, ())}, key=_seconds(known)):
         kind = name.rpartition(":")[0] or name  # each kernel is a kind of its own
         turns[name] = kinds[kind]
         kinds[kind] += 1
@@ -151,25 +151,32 @@ def _ended(one: Implementation, item: PlannedTest) -> str:
     return outcome.outcome
 
 
-def _known(witnesses: Sequence[Witness], functions: Iterable[Place]) -> dict[str, Known]:
-    """Run witnesses with the kit as it is, and note which of the functions they call."""
-    places = {live(*function).__code__: function for function in functions}
+def _known(witnesses: Sequence[Witness], lines: Iterable[Line]) -> dict[str, Known]:
+    """Run witnesses with the kit as it is, and note which of the lines they reach."""
+    of_file: dict[str, set[int]] = defaultdict(set)
+    for file, line in lines:
+        of_file[file].add(line)
+    reached: set[Line] = set()
+
+    def entered(frame: Any, _: str, __: object) -> Any:
+        return running if frame.f_code.co_filename in of_file else None
+
+    def running(frame: Any, _: str, __: object) -> Any:
+        file = frame.f_code.co_filename
+        if frame.f_lineno in of_file[file]:
+            reached.add((file, frame.f_lineno))
+        return running
+
     found = {}
     for witness in witnesses:
-        called: set[CodeType] = set()
-
-        def note(frame: Any, event: str, _: object, called: set[CodeType] = called) -> None:
-            if event == "call":
-                called.add(frame.f_code)
-
+        reached.clear()
         start = time.process_time()
-        sys.setprofile(note)
+        sys.settrace(entered)
         try:
             ended = witness.run()
         finally:
-            sys.setprofile(None)
-        seconds = time.process_time() - start
-        found[witness.name] = Known(ended, frozenset(places[code] for code in called if code in places), seconds)
+            sys.settrace(None)
+        found[witness.name] = Known(ended, frozenset(reached), time.process_time() - start)
     return found
 
 
@@ -186,26 +193,6 @@ def _noticed(change: Change, witnesses: Sequence[Witness], known: Mapping[str, K
         if ended != known[witness.name].ended:
             return witness.name
     return ""
-
-
-def live(module: str, name: str) -> FunctionType:
-    """Return a function of a loaded module, by its place."""
-    place: Any = sys.modules[module]
-    for part in name.split("."):
-        place = plain(inspect.getattr_static(place, part))
-    assert isinstance(place, FunctionType)
-    return place
-
-
-def plain(found: Any) -> Any:
-    """The function itself, without what a decorator made of it."""
-    if isinstance(found, property):
-        found = found.fget
-    elif isinstance(found, cached_property):
-        found = found.func
-    elif isinstance(found, staticmethod | classmethod):
-        found = found.__func__
-    return found if isinstance(found, type) else inspect.unwrap(found) if callable(found) else found
 
 
 def _forked(jobs: Sequence[Callable[[], Any]], waiting: float) -> Iterator[Any]:
