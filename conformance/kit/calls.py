@@ -55,8 +55,9 @@ class SampleCall:
     top: frozenset[int]
     #: Those that would be differentiated, but belong to a module that is an argument too.
     of_modules: tuple[int, ...] = ()
-    #: Whether its numbers or its precision are not those of the sample, so that an iteration in it need not end.
-    may_not_end: bool = False
+    #: Whether its numbers are not those of a sample, or even its precision: an iteration in it need not end.
+    is_derived: bool = False
+    is_in_another_precision: bool = False
 
     def name(self, position: int) -> str:
         """Name the value at ``position`` for a message: ``input 1 of sample 0``."""
@@ -88,9 +89,7 @@ class SampleCall:
             if vars(self.values[at]):  # what a caller has written on the tensor, such as main_grad
                 changed[at] = with_attributes(value.detach(), self.values[at])
         others = tuple(changed.get(at, value) for at, value in enumerate(self.values))
-        # What takes few operations is no iteration; to count those of all calls would take time.
-        most = max(OPERATIONS.get(self.subject.label, {}).values(), default=FEW_OPERATIONS)
-        return replace(self, values=others, may_not_end=self.may_not_end or most >= FEW_OPERATIONS)
+        return replace(self, values=others, is_derived=True)
 
     def run(self, needed: Iterable[int] | None = None, seed: int = FORWARD_SEED) -> Run:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
@@ -117,12 +116,16 @@ class SampleCall:
 
 
 def ending(sample: SampleCall, part: str) -> AbstractContextManager[object]:
-    """Return a block in which forward or backward comes to an end; those of a sample itself are counted once."""
+    """Return a block in which forward or backward comes to an end.
+
+    The operations of a sample itself are counted once: what takes few is no iteration, and to watch it takes time.
+    """
     counts = OPERATIONS.setdefault(sample.subject.label, {})
-    if sample.may_not_end:
-        return EndingMode(max(counts.values(), default=0))
+    most = max(counts.values(), default=FEW_OPERATIONS)
+    if sample.is_in_another_precision or (sample.is_derived and most >= FEW_OPERATIONS):
+        return EndingMode(most)
     key = f"{part} of {sample.label}"
-    return nullcontext() if key in counts else CountingMode(counts, key)
+    return nullcontext() if sample.is_derived or key in counts else CountingMode(counts, key)
 
 
 @dataclass(frozen=True)
