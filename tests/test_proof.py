@@ -83,6 +83,20 @@ def test_what_is_not_as_it_should_be_on_simulated_ranks_is_asked_everything_on_r
         assert pools[1].clauses == {item.test.clause for item in matrix.items_of(ALL[name])} > pools[0].clauses
 
 
+def test_a_right_class_that_is_accused_on_a_device_was_asked_on_real_ranks_already(monkeypatch):
+    backends = []
+
+    @contextmanager
+    def pool_for(_, __, simulates=False):
+        backends.append("simulated" if simulates else "gloo")
+        yield Asked("Function.vmap.batched")
+
+    monkeypatch.setattr(matrix, "pool_for", pool_for)
+    row = matrix.task(replace(RIGHT, device="cuda"), quick=True)(None)
+    assert row.also == ("Function.vmap.batched",)
+    assert backends == ["gloo"]
+
+
 def test_what_simulated_ranks_cannot_compile_is_not_asked_there():
     bug = next(one for one in ALL.values() if one.breaks == "Function.compile.agrees" and one.spec == "Collective")
     for backend, clauses in (("gloo", {bug.breaks}), ("simulated", set())):

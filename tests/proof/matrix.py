@@ -185,15 +185,16 @@ def result_of(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
 def task(implementation: Implementation, quick: bool = False) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row.
 
-    Quickly, ranks are simulated; what then is not as it should be is run in full, on ranks that are processes. A bug,
-    for example, may only show as the consequence of another.
+    Quickly, ranks are simulated on the CPU; what then is not as it should be is run in full, on ranks that are
+    processes. A bug, for example, may only show as the consequence of another.
     """
+    simulates = quick and implementation.device == "cpu"
 
     def work(forkserver: Forkserver) -> Row:
         if quick:
-            with pool_for(implementation, forkserver, simulates=implementation.device == "cpu") as pool:
+            with pool_for(implementation, forkserver, simulates) as pool:
                 found = held_quickly(pool, implementation)
-            if found.is_right:
+            if found.is_right or not (simulates or implementation.breaks):
                 return found
         with pool_for(implementation, forkserver) as pool:
             return held_against(pool, implementation)
