@@ -1,4 +1,4 @@
-"""Record which subjects have returned from a call in this process, how long it took, and which Functions ran."""
+"""Record of each subject in this process: that a call returned, its time, its operations, and which Functions ran."""
 
 from __future__ import annotations
 

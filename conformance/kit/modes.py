@@ -85,7 +85,9 @@ class EndingMode(OperationMode):
         """
         self._left -= 1
         if self._left < 0:
-            raise NotApplicable(f"no end after {self._most:,} operations, with numbers that no sample has")
+            raise NotApplicable(
+                f"no end after {self._most:,} operations, with numbers or a precision that no sample has"
+            )
 
 
 class AllocationMode(OperationMode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.correct.jvp import JvpAlone
 from tests.samples import of_shapes
 
 SPEC = "Function"
@@ -50,8 +51,8 @@ class OneValueTooFew(_ProductAndSine):
         return x_t * y + x * y_t
 
 
-class TangentOfAnotherFunction(Function):
-    """Has the tangent of a cosine, and no backward that would say otherwise.
+class ThirdOfTheTangentAlone(JvpAlone):
+    """Forgets the factor three of the derivative of a cube, and has no backward that would say otherwise.
 
     Breaks: Function.jvp.tangent
     """
@@ -59,17 +60,8 @@ class TangentOfAnotherFunction(Function):
     inputs = of_shapes((3,))
 
     @staticmethod
-    def forward(x):
-        return x.sin()
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def jvp(ctx, x_t):
-        (x,) = ctx.saved_tensors
-        return -x.sin() * x_t
+    def jvp(ctx, tangent):
+        return JvpAlone.jvp(ctx, tangent) / 3
 
 
 class OneValuePerInput(_ProductAndSine):

@@ -70,9 +70,9 @@ WRONG = (
 KERNELS = ("matmul", "softmax")
 #: The tests that a change is held against take so long at most (seconds).
 MOST = 10.0
-HERE = Path(tolerances.__file__)
+TABLE = Path(tolerances.__file__)
 #: What reads thresholds.
-ROOMS = (HERE.parent, HERE.parents[1] / "suite")
+ROOMS = (TABLE.parent, TABLE.parents[1] / "suite")
 
 
 @dataclass(frozen=True)
@@ -277,6 +277,6 @@ def _readers() -> dict[str, frozenset[Line]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tolerances":
                 found[node.attr].add((str(file), node.lineno))
-            elif isinstance(node, ast.Name) and file == HERE:
+            elif isinstance(node, ast.Name) and file == TABLE:
                 found[node.id].add((str(file), node.lineno))
     return defaultdict(frozenset, {name: frozenset(lines) for name, lines in found.items()})
