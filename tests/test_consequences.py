@@ -170,6 +170,16 @@ def test_a_pass_in_another_world_says_nothing_about_the_cause():
     assert [found[name][0] for name in (SUM, COUNT)] == ["error", "consequence"]
 
 
+def test_a_pass_without_the_sample_that_raises_says_nothing_about_the_cause():
+    told = f"{RAISED}\nraises with sample 1, and holds with sample 0"
+    found = verdicts(
+        outcome(SUM, "error", message=told),
+        outcome(SUM, "pass", node="other samples"),
+        outcome(COUNT, "error", message=told),
+    )
+    assert [found[name][0] for name in (SUM, COUNT)] == ["error", "consequence"]
+
+
 def test_an_assertion_that_failed_is_never_a_consequence():
     tests = [outcome(COUNT, "error", message=RAISED), outcome(SUM, "error", message=RAISED)]
     found = verdicts(*tests, outcome(SUM, "fail", node="other", message="gradient of x"))

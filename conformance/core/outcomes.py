@@ -45,6 +45,8 @@ NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)
 
 #: How the proof of a hang on simulated ranks begins; what each rank waits for follows.
 PROVED = "no rank can ever go on: "
+#: Stands before the samples with which a test does hold that fails with others.
+HOLDS_WITH = ", and holds with "
 #: Stands before the ranks of a group smaller than the world, at the end of a collective's line.
 AMONG = " among ranks "
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from conformance.core.outcomes import HOLDS_WITH
 from conformance.core.prose import with_article
 from conformance.kit.answers import ANSWERED, processor_time
 from conformance.kit.calls import SampleCall
@@ -163,7 +164,7 @@ def failing_samples(ended: Mapping[int, bool], samples: Sequence[Sample], fails:
         return f"{fails} with each of {len(wrong)} samples" if len(wrong) == len(samples) else ""
     apart = next(_apart([samples[at].args for at in wrong], [samples[at].args for at in right]), "")
     only = f"; only in {_named(wrong, samples)} {apart}" if apart else ""
-    return f"{fails} with {_named(wrong, samples)}, and holds with {_named(right, samples)}{only}"
+    return f"{fails} with {_named(wrong, samples)}{HOLDS_WITH}{_named(right, samples)}{only}"
 
 
 def _named(places: Sequence[int], samples: Sequence[Sample]) -> str:

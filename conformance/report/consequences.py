@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from conformance.core.accidents import ON_IMPORT, Accident, accident_of, without_numbers
-from conformance.core.outcomes import BROKEN, NOT_WAITED_FOR, TestOutcome
+from conformance.core.outcomes import BROKEN, HOLDS_WITH, NOT_WAITED_FOR, TestOutcome
 from conformance.report.model import LEVELS, ClauseResult
 from conformance.report.text import first_line
 
@@ -72,13 +72,15 @@ def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
     """Sort broken clauses for the report: the stricter first; within a level, possible causes and a spec's own first.
 
     If clauses ended in the same way, and another test of one of them passed in the same world, that one is not the
-    cause. Neither is one on forward if ranks hang in backward, or the other way round.
+    cause, unless only some samples end so: a test passes without them. Neither is one on forward if ranks hang in
+    backward, or the other way round.
     """
 
     def place(clause: ClauseResult) -> tuple[int, bool, bool, bool, bool]:
         asserted = _asserted(clause)
         worlds = {test.world for test in clause.tests if test.outcome in BROKEN}
-        passed = any(test.outcome == "pass" and test.world in worlds for test in clause.tests)
+        of_some = any(HOLDS_WITH in test.message for test in clause.tests)
+        passed = not of_some and any(test.outcome == "pass" and test.world in worlds for test in clause.tests)
         is_of_contract = clause.id.startswith("Function.")
         return LEVELS.index(clause.level), not asserted, passed and not asserted, _is_elsewhere(clause), is_of_contract
 
