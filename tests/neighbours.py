@@ -365,3 +365,12 @@ class LacksConj(alike.Exchanged):
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
         return grad * y, grad * x
+
+
+class RoundedAtRandom(Square):
+    """Rounds the gradient up or down, at random."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.floor(2 * grad * x * 64 + torch.rand_like(x)) / 64

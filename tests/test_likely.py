@@ -34,6 +34,7 @@ NAMED = [
     (bugs.OneOutput, "test_outputs_survive_the_next_call", BUFFER),
     (bugs.OneWorkspace, "test_calls_that_differ_do_not_mix", "forward writes again into a tensor that an earlier call"),
     (bugs.Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
+    (bugs.RoundedAtRandom, "test_gradient_is_the_derivative", "backward draws random numbers"),
     (bugs.TakesItsResultForTheLoss, "test_gradient_is_the_derivative", "assumes that its incoming gradient is one"),
     (
         bugs.IgnoresTheFlag,
@@ -61,6 +62,7 @@ NOT_NAMED = [
     (bugs.ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
     (bugs.Damped, "test_gradient_is_the_derivative", "on the way"),
     (bugs.Damped, "test_gradient_is_the_derivative", "for one"),
+    (bugs.Damped, "test_gradient_is_the_derivative", "random"),
     (
         bugs.ThreeForAFlag,
         "test_lazily_negated_gradients_are_taken_as_they_read",

@@ -9,7 +9,7 @@ import torch
 
 from conformance.kit import expect, tolerances
 from conformance.kit.backward import returns_gradients
-from conformance.kit.calls import Run, SampleCall, grads_kept
+from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, grads_kept
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.derivatives import (
@@ -26,9 +26,11 @@ from conformance.kit.numerics.slopes import SlopeJudgement, epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.recording import recording
 from conformance.kit.sample_calls import differentiate
-from conformance.kit.tensors import is_strided
+from conformance.kit.tensors import is_strided, same_values
 from conformance.kit.world import World
 
+#: What a wrong gradient is if it is another one with another seed.
+DRAWN = "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 
@@ -152,7 +154,7 @@ class _InputGradient:
         is_small = self.value.numel() <= SHOWN_WHOLE and is_strided(self.value) and self.world.size == 1
         if is_explained and is_small:
             self._expect_same(wrong)
-        likely = self._cause(moves, slopes) if is_explained else ""
+        likely = (self._cause(moves, slopes) or self._drawn()) if is_explained else ""
         expect_slope(wrong, f"a random direction of {self.run.sample.name(self.at)}", likely)
 
     def _cause(self, moves: list[torch.Tensor], slopes: list[SlopeJudgement]) -> str:
@@ -182,8 +184,19 @@ class _InputGradient:
             actual,
             f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
             f"that of the actual gradient {slope.analytic:.9g}",
-            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or "",
+            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or self._drawn(),
         )
+
+    def _drawn(self) -> str:
+        """Say so if backward gives another gradient with another seed, and the same one with the same."""
+        if self.gradient is None or self.world.size > 1:
+            return ""
+        place = list(self.run.leaves).index(self.at)
+        again = []
+        for seed in (BACKWARD_SEED, BACKWARD_SEED + 1):
+            gradient = self.run.sample.run().gradients(self.cotangents, seed)[place]
+            again.append(gradient is not None and same_values(gradient, self.gradient))
+        return DRAWN if again == [True, False] else ""
 
 
 def _row(numbers: Iterable[float]) -> torch.Tensor:
