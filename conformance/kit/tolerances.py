@@ -68,9 +68,8 @@ LONG_STEPS, SHORT_STEPS, CLEARLY = (1e-2, 3e-2, 1e-1), (1e-5, 1e-3), 4.0
 
 #: Precisions that a Function may use inside, whatever the dtype of its inputs: about those of single and half. Derived.
 COARSER = (1.2e-7, 1e-3)
-#: A step that double precision can tell, and single precision cannot; and how far the slope over it has to be from that
-#: over the usual step to show it, next to the deviation. Derived, calibrated.
-TINY_STEP, LOST_ON_TINY_STEPS = 1e-9, 0.1
+#: Steps that single precision can tell, and half cannot. Derived.
+BETWEEN_JUMPS = (1e-6, 3.7e-7)
 #: Machine epsilons of rounding that a loss may have, next to the size of its terms; and second differences of it, over
 #: a long and a short step together, for each term. Calibrated; derived, with a margin of two.
 LOSS_ROUNDINGS, BENT_ROUNDINGS = 4, 24
@@ -124,8 +123,6 @@ ABOUT_RTOL, ABOUT_ATOL = 1e-3, 1e-6
 #: How far a gradient may be from a multiple of itself that is computed in another way: wide, since errors are searched,
 #: not imprecision. The same for a device beside the CPU, and in half precision. Calibrated.
 LINEAR_GRADIENTS, ON_DEVICE, ON_DEVICE_IN_HALF = 0.01, 0.01, 0.5
-#: A formula is linear in what comes in if it is so near. Calibrated.
-LINEAR_FORMULA = 1e-5
 #: A gradient is the same nearby if it changes by at most so much over the steps of differences. Calibrated.
 STABLE = 1e-3
 
@@ -135,16 +132,12 @@ STABLE = 1e-3
 STRAIGHT_IN_DOUBLE = 1e-9
 #: The part of the elements that such a step leaves as they are where a gradient is computed in half. Calibrated.
 STILL = 0.9
-#: A gradient has cancelled out if it is smaller than so many machine epsilons of its terms. Calibrated.
-CANCELS = 16.0
 #: Machine epsilons that results in a lower precision, or sent in one, may be from those in double; and that what is
 #: zero but for rounding may be off, next to what comes in. Calibrated.
 AS_IN_DOUBLE, SUMS_TO_ZERO = 8, 4
 
 # What a sample's numbers show.
 
-#: A matrix is singular if its smallest eigenvalue is this small a part of its largest. Calibrated.
-SINGULAR = 1e-9
 #: Numbers are sorted on purpose if random ones would be so less often than this. Calibrated.
 CHANCE = 0.01
 

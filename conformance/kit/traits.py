@@ -189,7 +189,7 @@ def is_definite(value: torch.Tensor) -> bool:
     ):
         return False
     eigenvalues = torch.linalg.eigvalsh(to_double(value.detach()))
-    return bool((eigenvalues[..., 0] > tolerances.SINGULAR * eigenvalues[..., -1]).all())
+    return bool((eigenvalues[..., 0] > 0).all())
 
 
 def has_independent_columns(value: torch.Tensor) -> bool:

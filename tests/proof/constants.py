@@ -39,7 +39,7 @@ from tests.samples import of_shapes
 
 #: Facts of the arithmetic, which are not chosen; and Student's t for two degrees of freedom, which shows in one run of
 #: a thousand.
-FACTS = {"SINGLE", "HALF", "BFLOAT", "SIGMAS_OF_FEW", "COARSER", "TINY_STEP"}
+FACTS = {"SINGLE", "HALF", "BFLOAT", "SIGMAS_OF_FEW", "COARSER", "BETWEEN_JUMPS"}
 #: How many calls are made, and when it is worth while; a change of them costs time, not verdicts.
 EFFORT = {"LINEAR", "DRAWS", "DRAWS_IN_HALF", "LONGEST", "HALVINGS", "FINE", "ENOUGH", "ENOUGH_ROUNDINGS"}
 EFFORT |= {"LONG_STEPS", "SHORT_STEPS", "OTHER_STEP"}

@@ -109,5 +109,5 @@ def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:
 def _is_zero(left: Sequence[torch.Tensor], beside: Sequence[torch.Tensor]) -> bool:
     """Whether only rounding error remains, relative to the terms."""
     pairs = [(one, other) for one, other in zip(left, beside, strict=True) if one.numel()]
-    near = [max(tolerances.LINEAR_FORMULA, tolerances.LINEAR * torch.finfo(one.dtype).eps) for one, _ in pairs]
+    near = [tolerances.of_the_same(torch.finfo(one.dtype).eps) for one, _ in pairs]
     return all(bool(a.abs().max() <= part * b.abs().max()) for part, (a, b) in zip(near, pairs, strict=True))

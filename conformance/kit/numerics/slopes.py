@@ -87,7 +87,9 @@ def _compared(world: World, loss: LossAlong, analytic: float, eps: float) -> Slo
             # Still no change, and noise that would hide the slope: that is no agreement.
             return replace(seen, verdict="unclear") if flat and seen.numeric == 0 else seen
         elif seen.verdict == "differs" and flat == 0:
-            return _confirmed(world, loss, seen, precision)
+            found = _confirmed(world, loss, seen, precision)
+            is_right = eps <= tolerances.SINGLE and _is_right_between_jumps(world, loss, found)
+            return replace(found, verdict="unclear") if is_right else found
     return SlopeJudgement("unclear", slope)
 
 
@@ -96,21 +98,23 @@ def _confirmed(world: World, loss: LossAlong, seen: SlopeJudgement, precision: f
     again = _judged(world, loss, seen.analytic, precision, tolerances.OTHER_STEP)
     if again.verdict != "differs":
         return SlopeJudgement("unclear", seen.analytic)
-    is_rough = max(seen.roughness, again.roughness) > tolerances.ROUGH
-    if precision < tolerances.TINY_STEP and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
+    if precision < tolerances.SINGLE and max(seen.roughness, again.roughness) > tolerances.ROUGH:
         coarse = _judged(world, loss, seen.analytic, tolerances.COARSER[0])
         return coarse if coarse.verdict == "agrees" else seen
     return seen
 
 
-def _is_lost_on_tiny_steps(world: World, loss: LossAlong, seen: SlopeJudgement) -> bool:
-    """Tell whether a tiny step shows another slope, as it does if forward rounds to single precision internally."""
-    moved = _both_ways(world, loss, tolerances.TINY_STEP)
-    if moved is None:
-        return False
-    (right, left), _ = _together(world, *moved)
-    apart = abs(central(right, left, tolerances.TINY_STEP) - seen.numeric)
-    return apart > tolerances.LOST_ON_TINY_STEPS * seen.deviation
+def _is_right_between_jumps(world: World, loss: LossAlong, seen: SlopeJudgement) -> bool:
+    """Tell whether short steps show what backward claims: longer ones cross jumps, as where forward rounds to a grid.
+
+    The steps are long enough to show a slope if forward computes in single precision.
+    """
+    for step in tolerances.BETWEEN_JUMPS:
+        if moved := _both_ways(world, loss, step):
+            (right, left), _ = _together(world, *moved)
+            if abs(central(right, left, step) - seen.analytic) <= tolerances.GRADCHECK_RTOL * seen.deviation:
+                return True
+    return False
 
 
 def _judged(world: World, loss: LossAlong, slope: float, precision: float, shrink: float = 1.0) -> SlopeJudgement:

@@ -157,7 +157,7 @@ def _wrong_in(point: SampleCall, precision: LowerPrecision, world: World, with_o
         return None
     if draws_by_any_seed(point, world):
         return None
-    left = _left_by_rounding(found, precision, largest, world)
+    left = _left_by_rounding(found, precision, world)
     wrong = [at for at, gap in enumerate(gaps) if gap > near and _apart(actual[at], right[at]) > left[at]]
     if not wrong:
         return None
@@ -169,11 +169,11 @@ def _wrong_in(point: SampleCall, precision: LowerPrecision, world: World, with_o
     return Deviation(f"{what}: {allowed}", one, f"{other} {precision.beside}", likely)
 
 
-def _left_by_rounding(found: _InBoth, precision: LowerPrecision, largest: float, world: World) -> list[float]:
-    """Return how far each gradient may be from zero, relative to its summands.
+def _left_by_rounding(found: _InBoth, precision: LowerPrecision, world: World) -> list[float]:
+    """Return how far rounding may move each gradient, by what it moves it from point to point.
 
-    A bias before a normalization makes no difference: its gradient cancels except for rounding, which differs from
-    point to point. So do those of a softmax whose incoming gradients are one.
+    A bias before a normalization makes no difference: its gradient cancels except for rounding. So do those of a
+    softmax whose incoming gradients are one.
     """
     eps = torch.finfo(precision.dtype).eps
 
@@ -183,12 +183,10 @@ def _left_by_rounding(found: _InBoth, precision: LowerPrecision, largest: float,
         return other.filled(other.gradients(found.cotangents))
 
     others = [world.try_call(elsewhere, moved) for moved in perturbed(found.high, world, eps, tries=4)]
-    apart = [
-        max((_apart(gradient, other[at]) for other in others if other is not None), default=0.0)
-        for at, gradient in enumerate(found.actual)
+    return [
+        tolerances.BEYOND_ROUGH * max((_apart(one, other[at]) for other in others if other is not None), default=0.0)
+        for at, one in enumerate(found.actual)
     ]
-    is_zero = [size_of(one) <= tolerances.CANCELS * eps * largest for one in found.right]
-    return [tolerances.BEYOND_ROUGH * far if zero else 0.0 for far, zero in zip(apart, is_zero, strict=True)]
 
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
