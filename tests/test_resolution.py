@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 from conformance import ConformanceError, check
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions, read_resolution
-from tests.correct import domains
+from tests.correct import domains, function_inputs
 
 GRADIENT = "Function.backward.gradient"
 
@@ -106,6 +106,11 @@ def test_a_reference_decides_about_results_that_are_infinite():
     check(domains.MaskedScores, sample, reference=masked, only=GRADIENT)
     with pytest.raises(ConformanceError, match="reference, 3 calls"):
         check(PassesWhatIsMasked, sample, reference=masked, only=GRADIENT)
+
+
+@pytest.mark.parametrize("right", [domains.MaskedScores, domains.MaskedByAddition, function_inputs.RealBesideComplex])
+def test_what_is_infinite_or_complex_beside_other_results_leaves_nothing_unjudged(right):
+    check(right, *right.inputs(), only=GRADIENT)
 
 
 def test_a_reference_for_what_has_no_derivative_is_refused():

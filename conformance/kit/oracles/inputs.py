@@ -122,8 +122,9 @@ def _places(value: torch.Tensor) -> torch.Tensor | None:
 def as_tensor(x: Vector, like: torch.Tensor) -> torch.Tensor:
     """Convert a vector to the shape and dtype of a tensor."""
     wide = double_dtype(like.dtype)
-    parts = x.view(*like.shape, 2) if wide.is_complex else x.view(like.shape)
-    return (torch.view_as_complex(parts.contiguous()) if wide.is_complex else parts).to(like.device, like.dtype)
+    if wide.is_complex:
+        x = torch.complex(*x.reshape(-1, 2).unbind(-1))  # whatever its offset is, which a view would mind
+    return x.view(like.shape).to(like.device, like.dtype)
 
 
 def as_vector(tensor: torch.Tensor) -> Vector:
