@@ -9,7 +9,7 @@ from torch.autograd import Function
 from conformance import GROUP, ConformanceError, Subject, check
 from conformance.kit.search import NOT_MEANT
 from tests import neighbours as bugs
-from tests.planted import alike, collective, modes, numbers, save, state, vmap_generated
+from tests.planted import alike, collective, modes, numbers, save, sparse, state, vmap_generated
 
 BESIDE = "a tensor that was stored without save_for_backward"
 IN_ORDER = "assumes contiguous memory"
@@ -106,7 +106,11 @@ def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function
 
 @pytest.mark.parametrize(
     ("function", "cause"),
-    [(alike.Exchanged, "the gradient of input 1"), (bugs.CountedTwice, "the right value times 2")],
+    [
+        (alike.Exchanged, "the gradient of input 1"),
+        (bugs.CountedTwice, "the right value times 2"),
+        (sparse.SparseGradientDoubled, "the right value times 2"),
+    ],
 )
 def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
     with pytest.raises(ConformanceError, match=f"looks like {cause}"):

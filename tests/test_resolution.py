@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 from conformance import ConformanceError, check
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions, read_resolution
+from tests.correct import domains, function_inputs
 
 GRADIENT = "Function.backward.gradient"
 
@@ -87,6 +88,29 @@ def test_a_reference_that_computes_something_else_is_no_pass_either():
     test = judged(1.0, True, reference=lambda x, w, factor, signs: x @ w + x.sum())
     assert test.outcome == "skip"
     assert "reference= must compute the same as forward" in test.reason
+
+
+class PassesWhatIsMasked(domains.MaskedScores):
+    """Lets gradients through results of minus infinity, where differences show nothing."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad, None
+
+
+def test_a_reference_decides_about_results_that_are_infinite():
+    def masked(x, mask):
+        return torch.where(mask, x * x, -torch.inf)
+
+    (sample,) = domains.MaskedScores.inputs()
+    check(domains.MaskedScores, sample, reference=masked, only=GRADIENT)
+    with pytest.raises(ConformanceError, match="reference, 3 calls"):
+        check(PassesWhatIsMasked, sample, reference=masked, only=GRADIENT)
+
+
+@pytest.mark.parametrize("right", [domains.MaskedScores, domains.MaskedByAddition, function_inputs.RealBesideComplex])
+def test_what_is_infinite_or_complex_beside_other_results_leaves_nothing_unjudged(right):
+    check(right, *right.inputs(), only=GRADIENT)
 
 
 def test_a_reference_for_what_has_no_derivative_is_refused():

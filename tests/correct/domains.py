@@ -99,3 +99,41 @@ class Probabilities(Function):
     def backward(ctx, grad):
         (p,) = ctx.saved_tensors
         return -grad.unsqueeze(-1) * (p.log() + 1)
+
+
+class MaskedScores(Function):
+    """Sets scores that a mask forbids to minus infinity, which has no slope; the others are judged."""
+
+    @staticmethod
+    def inputs():
+        x = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(9)).requires_grad_()
+        yield x, torch.tensor([[True, False, True, True], [False, True, True, True], [True, True, True, False]])
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.save_for_backward(x, mask)
+        return torch.where(mask, x * x, -torch.inf)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, mask = ctx.saved_tensors
+        return torch.where(mask, 2 * x * grad, 0.0), None
+
+
+class MaskedByAddition(MaskedScores):
+    """Adds a mask of infinities and returns the loss beside it; the gradient passes through what is masked."""
+
+    @staticmethod
+    def inputs():
+        for x, mask in MaskedScores.inputs():
+            yield x, torch.zeros(3, 4, dtype=torch.float64).masked_fill(~mask, -torch.inf)
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        ctx.save_for_backward(x)
+        return x + bias, x.square().sum()
+
+    @staticmethod
+    def backward(ctx, grad, loss_grad):
+        (x,) = ctx.saved_tensors
+        return grad + 2 * loss_grad * x, grad

@@ -273,6 +273,24 @@ class ComplexToReal(Square):
         return x.real.square() + x.imag.square()
 
 
+class RealBesideComplex(Function):
+    """Returns an odd number of real numbers, and complex ones after them."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, dtype=torch.complex128, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, z):
+        ctx.save_for_backward(z)
+        return z.real.square() + z.imag.square(), z * z
+
+    @staticmethod
+    def backward(ctx, size_grad, grad):
+        (z,) = ctx.saved_tensors
+        return 2 * size_grad * z + 2 * grad * z.conj()
+
+
 class _Exp(Function):
     @staticmethod
     def forward(ctx, x):

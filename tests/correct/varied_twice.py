@@ -6,7 +6,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from tests.samples import of_shapes
+from tests.samples import given, of_shapes
 
 SPEC = "Function"
 
@@ -198,3 +198,25 @@ class TanhOfItsResult(Function):
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
         return _SlopeOfATanh.apply(y, grad)
+
+
+class MagnitudeWithTangent(Function):
+    """Chooses another slope at its kink in jvp than in backward."""
+
+    inputs = given((torch.tensor([0.5, 1.25, -2.0], dtype=torch.float64, requires_grad=True),))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x.abs()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.sign()
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return torch.where(x < 0, -tangent, tangent)

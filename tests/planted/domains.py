@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch.autograd.function import once_differentiable
 
 from tests.correct import domains as right
@@ -37,3 +38,31 @@ class PowerWithoutItsFactor(right.Power):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return grad * x**1.2
+
+
+class MaskedScoresWithoutTwo(right.MaskedScores):
+    """Forgets the factor two beside results of minus infinity.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MaskedScores.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, mask = ctx.saved_tensors
+        return torch.where(mask, x * grad, 0.0), None
+
+
+class MaskedLossWithTheWrongSign(right.MaskedByAddition):
+    """Subtracts the gradient of the loss; an element of the other result is infinite.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MaskedByAddition.inputs
+
+    @staticmethod
+    def backward(ctx, grad, loss_grad):
+        (x,) = ctx.saved_tensors
+        return grad - 2 * loss_grad * x, grad

@@ -23,3 +23,16 @@ class SaysThatItIsCoalesced(right.SparseGradient):
     def backward(ctx, grad):
         gradient, _ = right.SparseGradient.backward(ctx, grad)
         return gradient._coalesced_(True), None
+
+
+class SparseGradientDoubled(right.SparseInputWithGradient):
+    """Returns twice the gradient of a sparse input.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SparseInputWithGradient.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * right.SparseInputWithGradient.backward(ctx, grad)

@@ -6,7 +6,7 @@ import torch
 from torch.autograd import Function
 
 from tests.correct import varied_twice as right
-from tests.samples import of_shapes
+from tests.samples import given, of_shapes
 
 SPEC = "Function"
 
@@ -190,3 +190,28 @@ class ThirdDerivativeOfATanh(right.TanhOfItsResult):
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
         return _SlopeByNumbers.apply(y, grad)
+
+
+class TangentOfAMagnitude(Function):
+    """Takes every number for a positive one in jvp, as all are in the sample.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    inputs = given((torch.tensor([0.5, 1.25, 2.0], dtype=torch.float64, requires_grad=True),))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x.abs() * tangent

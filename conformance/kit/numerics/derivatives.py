@@ -13,7 +13,7 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central, stops_early
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.tensors import is_strided
+from conformance.kit.tensors import is_strided, stored_values
 from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
@@ -101,7 +101,7 @@ def _by_differences(run: Run, several: Sequence[list[torch.Tensor]], at: int) ->
 def slopes_along(run: Run, several: Sequence[list[torch.Tensor]], at: int, direction: torch.Tensor) -> Iterator[float]:
     """Return the slopes along a direction, by differences, of the losses that several lists of cotangents define."""
     value = run.sample.values[at].detach()
-    length = float(direction.abs().max()) or 1.0
+    length = float(stored_values(direction).abs().max()) or 1.0
     step = epsilon([*run.outputs, value]) ** (1 / 3) * rms_size(value) / length
     ends = [_losses(several, outputs_at(run, at, value + sign * step * direction)) for sign in (1, -1)]
     return (central(one, other, step) for one, other in zip(*ends, strict=True))

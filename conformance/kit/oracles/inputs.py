@@ -28,8 +28,10 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
     """Return a call as a function of one input; ``gradient`` is what backward returned for the unchanged input.
 
     Its results are as large as each other: next to a large one, no error in the gradient of a small one would show.
+    Elements that are not finite, as masks make them, count as zero, with an incoming gradient of zero.
     """
-    value, weights = run.sample.values[at].detach(), _weights(run)
+    value, outputs_here = run.sample.values[at].detach(), run.sample.run().outputs  # backward may have freed run's own
+    weights, not_finite = _weights(outputs_here), _never_finite(outputs_here)
     like, places = stored_values(value), _places(value)
     shapes = [output.shape for output in run.outputs]
     symmetric = is_strided(value) and _is_kept_symmetric(run, at, value, gradient)
@@ -50,11 +52,14 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
         outputs = outputs_at(run, at, placed(x))
         if [output.shape for output in outputs] != shapes:
             raise ValueError("results of other shapes")
-        return _joined([weight * to_double(one.detach()) for weight, one in zip(weights, outputs, strict=True)])
+        found = _joined([weight * to_double(one.detach()) for weight, one in zip(weights, outputs, strict=True)])
+        if bool(found[not_finite].isfinite().any()):
+            raise ValueError("a result that is finite only there")
+        return found.masked_fill(not_finite, 0.0)
 
     def backward(x: Vector, g: Vector) -> Vector:
         there = run.sample.having({at: placed(x)}).run(needed=run.leaves)
-        parts = zip(there.outputs, weights, _split(g, there.outputs), strict=True)
+        parts = zip(there.outputs, weights, _split(g.masked_fill(not_finite, 0.0), there.outputs), strict=True)
         given = [in_layout_of(output, weight * one) for output, weight, one in parts]
         found = dict(zip(there.leaves, there.gradients(given), strict=True))[at]
         if found is None:
@@ -72,11 +77,17 @@ def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
     return lambda g: _joined(_split(g, outputs))
 
 
-def _weights(run: Run) -> list[float]:
+def _never_finite(outputs: list[torch.Tensor]) -> Vector:
+    """Mark elements that are not finite; none if they are all that an output has."""
+    marked = [~as_vector(output).isfinite() for output in outputs]
+    whole = torch.cat([torch.zeros(0, dtype=torch.bool, device="cpu"), *marked])
+    return whole & (not any(bool(one.all()) for one in marked if one.numel()))
+
+
+def _weights(outputs: list[torch.Tensor]) -> list[float]:
     """Return by which power of two to multiply each output; what is far smaller than all others may be a residue."""
-    if len(run.outputs) == 1:
+    if len(outputs) == 1:
         return [1.0]
-    outputs = run.sample.run().outputs  # backward may have freed the memory of the others
     sizes = [rms_size(output) if bool(stored_values(output.detach()).any()) else 0.0 for output in outputs]
     found = []
     for size, output in zip(sizes, outputs, strict=True):
@@ -111,8 +122,9 @@ def _places(value: torch.Tensor) -> torch.Tensor | None:
 def as_tensor(x: Vector, like: torch.Tensor) -> torch.Tensor:
     """Convert a vector to the shape and dtype of a tensor."""
     wide = double_dtype(like.dtype)
-    parts = x.view(*like.shape, 2) if wide.is_complex else x.view(like.shape)
-    return (torch.view_as_complex(parts.contiguous()) if wide.is_complex else parts).to(like.device, like.dtype)
+    if wide.is_complex:
+        x = torch.complex(*x.reshape(-1, 2).unbind(-1))  # whatever its offset is, which a view would mind
+    return x.view(like.shape).to(like.device, like.dtype)
 
 
 def as_vector(tensor: torch.Tensor) -> Vector:
