@@ -108,8 +108,16 @@ def test_a_reference_decides_about_results_that_are_infinite():
         check(PassesWhatIsMasked, sample, reference=masked, only=GRADIENT)
 
 
-@pytest.mark.parametrize("right", [domains.MaskedScores, domains.MaskedByAddition, function_inputs.RealBesideComplex])
-def test_what_is_infinite_or_complex_beside_other_results_leaves_nothing_unjudged(right):
+@pytest.mark.parametrize(
+    "right",
+    [
+        domains.MaskedScores,
+        domains.MaskedByAddition,
+        domains.SoftmaxOfMaskedScores,
+        function_inputs.RealBesideComplex,
+    ],
+)
+def test_what_is_infinite_or_complex_beside_other_numbers_leaves_nothing_unjudged(right):
     check(right, *right.inputs(), only=GRADIENT)
 
 

@@ -137,3 +137,23 @@ class MaskedByAddition(MaskedScores):
     def backward(ctx, grad, loss_grad):
         (x,) = ctx.saved_tensors
         return grad + 2 * loss_grad * x, grad
+
+
+class SoftmaxOfMaskedScores(Function):
+    """Is given scores that are minus infinity where they were masked before; the others are moved and judged."""
+
+    @staticmethod
+    def inputs():
+        scores = torch.tensor([[0.5, 1.0, -torch.inf], [3.0, 2.0, 1.0]], dtype=torch.float64)
+        yield (scores.requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.softmax(-1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return y * (grad - (grad * y).sum(-1, keepdim=True))

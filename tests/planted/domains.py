@@ -66,3 +66,16 @@ class MaskedLossWithTheWrongSign(right.MaskedByAddition):
     def backward(ctx, grad, loss_grad):
         (x,) = ctx.saved_tensors
         return grad - 2 * loss_grad * x, grad
+
+
+class SoftmaxOfMaskedScoresTwice(right.SoftmaxOfMaskedScores):
+    """Doubles the gradient of scores, of which one is infinite.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SoftmaxOfMaskedScores.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * right.SoftmaxOfMaskedScores.backward(ctx, grad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -70,7 +71,27 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
 
     of_dtypes = epsilon([*run.outputs, *run.leaves.values()])
     inside = max(of_dtypes, result_epsilon(world, run), working_epsilon(run.sample, world))
-    return VectorFunction(as_vector(like), forward, backward, rounded, _rounding(run.outputs), of_dtypes, inside, kept)
+    given, of_results = as_vector(like), _rounding(run.outputs)
+    return _of_finite(VectorFunction(given, forward, backward, rounded, of_results, of_dtypes, inside, kept))
+
+
+def _of_finite(function: VectorFunction) -> VectorFunction:
+    """Leave the numbers of the input that are not finite as they are: no step moves an infinite one."""
+    finite = function.value.isfinite()
+    if bool(finite.all()) or not bool(finite.any()):
+        return function
+
+    def whole(x: Vector) -> Vector:
+        return function.value.masked_scatter(finite, x)
+
+    return replace(
+        function,
+        value=function.value[finite],
+        forward=lambda x: function.forward(whole(x)),
+        backward=lambda x, g: function.backward(whole(x), g)[finite],
+        rounded=lambda x: function.rounded(whole(x))[finite],
+        kept=lambda x: function.kept(whole(x))[finite],
+    )
 
 
 def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
