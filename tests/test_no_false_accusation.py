@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from torch.autograd.function import once_differentiable
 
-from conformance import ConformanceError, check
+from conformance import GROUP, ConformanceError, check
 from conformance.kit.process import isolation
 from conformance.kit.world import World
 from conformance.suite.test_collective_backward import _is_refused
@@ -346,3 +347,48 @@ def test_what_one_rank_refuses_in_another_layout_says_nothing_of_attributes():
     sample, clause = (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),), "Function.forward.flags-untouched"
     report = check(AddsAlong, sample, spec="Collective", types="V -> V", ranks=2, simulated=True, only=clause)
     assert {each.verdict for each in report.subjects[0].clauses if each.id == clause} == {"pass"}
+
+
+def test_what_backward_starts_is_named_alike_on_ranks_that_start_something_else():
+    sample, clause = (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),), "Collective.backward.twice"
+    report = check(AddsAlong, sample, spec="Collective", types="V -> V", ranks=2, simulated=True, only=clause)
+    (twice,) = [each for each in report.subjects[0].clauses if each.id == clause]
+    said = "backward starts recv, send, which autograd may not see"
+    assert {each.likely for each in twice.tests} == {said}
+
+
+class MeansOfColumns(torch.autograd.Function):
+    """Returns the mean of what all ranks have of each column: no number for a column that no rank has."""
+
+    @staticmethod
+    def forward(ctx, x, counts, group):
+        total, count = (x * counts).sum(0), counts.sum(0)
+        dist.all_reduce(total, group=group)
+        dist.all_reduce(count, group=group)
+        ctx.save_for_backward(counts, count)
+        return total / count
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        counts, count = ctx.saved_tensors
+        return torch.where(count > 0, grad / count, 0) * counts, None, None
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "Collective.forward.types",
+        "Collective.forward.any-layout",
+        "Collective.backward.any-layout",
+        "Collective.group.subgroup",
+        "Collective.group.two-at-once",
+    ],
+)
+@pytest.mark.parametrize("types", ["V, I -> I", "P, I -> I"])
+def test_a_result_that_is_not_a_number_everywhere_is_compared_where_it_is_one(types, clause):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    sample = x, torch.tensor([[1.0, 0.0, 1.0, 1.0]] * 3, dtype=torch.float64), GROUP
+    report = check(MeansOfColumns, sample, spec="Collective", types=types, ranks=2, simulated=True, only=clause)
+    broken = {"fail", "error", "timeout"}
+    assert not [test.message for each in report.subjects[0].clauses for test in each.tests if test.outcome in broken]

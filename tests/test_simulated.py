@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -247,6 +248,22 @@ def test_messages_go_round_a_ring(simulation):
     assert results(simulation, body) == [(everyone[rank - 1],) * 2 for rank in range(simulation.size)]
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_message_that_has_arrived_keeps_no_tensor_alive(seed):
+    def body(world):
+        before, after = (world.rank - 1) % 2, (world.rank + 1) % 2
+        sent, received = own(world), torch.zeros(2)
+        operations = [dist.P2POp(dist.isend, sent, after), dist.P2POp(dist.irecv, received, before)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        left = weakref.ref(sent), weakref.ref(received)
+        del sent, received, operations, work
+        return [each() for each in left]
+
+    with Simulation(2, seed) as simulation:
+        assert results(simulation, body) == [[None, None]] * 2
+
+
 def test_messages_of_one_sender_arrive_in_order_whichever_is_waited_for_first(three):
     def body(world):
         if world.rank == 0:
@@ -484,6 +501,11 @@ def everybody_receives(world):
     dist.recv(own(world), (world.rank + 1) % 3)
 
 
+def everybody_sends_first(world):
+    dist.send(own(world), (world.rank + 1) % 3)
+    dist.recv(own(world), (world.rank - 1) % 3)
+
+
 def rank_1_swallows_everything(world):
     if world.rank != 1:
         return
@@ -504,6 +526,7 @@ def rank_1_swallows_everything(world):
         ),
         (rank_1_goes_elsewhere, ["timeout"] * 3, [], "rank 1 waits in recv([2 float32]), from rank 0"),
         (everybody_receives, ["timeout"] * 3, [], "rank 2 waits in recv([2 float32]), from rank 0"),
+        (everybody_sends_first, ["timeout"] * 3, [], "rank 2 waits in send([2 float32]), to rank 0"),
         (rank_1_swallows_everything, ["pass", "timeout", "pass"], [], "rank 1 waits in barrier("),
     ],
 )

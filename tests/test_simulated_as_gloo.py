@@ -11,7 +11,7 @@ import torch.distributed as dist
 from conformance.ranks.simulated.simulation import Simulation
 
 FLAGS = (False, True)
-IN_ROWS, TRANSPOSED = "rows", "transposed"
+IN_ROWS, TRANSPOSED, CUT_OUT, WITH_GAPS = "rows", "transposed", "cut out of wider rows", "with gaps"
 
 
 def all_gather(x, to):
@@ -52,6 +52,10 @@ def graph_cases():
 
 def laid(layout, count, start=0):
     """Numbers from a start on, in two columns."""
+    if layout == CUT_OUT:
+        return (torch.arange(4.0 * count) + start).view(count, 4)[:, 1:3]
+    if layout == WITH_GAPS:
+        return (torch.arange(4.0 * count) + start).view(2, 2 * count)[:, ::2].t()
     numbers = torch.arange(2.0 * count) + start
     return numbers.view(count, 2) if layout == IN_ROWS else numbers.view(2, count).t()
 
@@ -119,6 +123,8 @@ def layout_cases():
     kinds = (IN_ROWS, TRANSPOSED)
     for collective, *layouts, result in itertools.product(LAYOUTS, kinds, kinds, kinds):
         yield collective, tuple(layouts), result
+    for layouts in itertools.product((*kinds, CUT_OUT, WITH_GAPS), repeat=2):
+        yield sums, layouts, IN_ROWS
 
 
 def what_arrives_of(kind, operation):

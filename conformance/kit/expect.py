@@ -105,7 +105,7 @@ def close(
     one, other = alike_in_double(actual, expected)
     rtol, atol = (tolerance if given is None else given for given in (rtol, atol))
     if precision:
-        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * _largest(other))
+        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         now = alike_in_double(actual, expected)
         if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
@@ -224,7 +224,8 @@ def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool(torch.equal(one, other))
 
 
-def _largest(tensor: torch.Tensor) -> float:
+def largest(tensor: torch.Tensor) -> float:
+    """Return the largest absolute value that is finite, or 0.0 if there is none."""
     return float(tensor.abs().nan_to_num(posinf=0.0).max()) if tensor.numel() else 0.0
 
 

@@ -125,17 +125,17 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
                 f"differentiating the gradient of {claim.call.label} gives wrong numbers without an error: "
                 "with the gradients that come in as its last arguments "
                 f"it is {found[0].signature}, and {call.told(found[0].why)}",
-                likely=_collectives_in_backward(call, run, samples),
+                likely=_collectives_in_backward(call, run, samples, world),
             )
 
 
-def _collectives_in_backward(call: TensorCall, run: GroupCall, samples: Sequence[torch.Tensor]) -> str:
-    """Name the collectives that backward starts: their plain forms have no gradient. Every rank has to ask."""
+def _collectives_in_backward(call: TensorCall, run: GroupCall, samples: Sequence[torch.Tensor], world: World) -> str:
+    """Name what backward starts on any rank: plain collectives have no gradient. Every rank has to ask."""
     with counted() as ahead:
         call.in_group(world_group())(list(samples[: len(call.tensors)]))
     with counted() as started:
         run(samples)
-    names = ", ".join(dict.fromkeys(started[len(ahead) :]))
+    names = ", ".join(sorted({name for own in world.exchange(started[len(ahead) :]) for name in own}))
     return f"backward starts {names}, which autograd may not see" if names else ""
 
 

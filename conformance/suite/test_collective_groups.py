@@ -15,6 +15,7 @@ from conformance.kit import (
     cases,
     clause,
     deadline,
+    expect,
     need,
     ranks,
     world_group,
@@ -138,7 +139,7 @@ def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | 
 def _near(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
     if actual is None or expected is None:
         return actual is expected
-    near = 1e-6 * (1 + (float(expected.abs().max()) if expected.numel() else 0.0))
+    near = 1e-6 * (1 + expect.largest(expected))
     return actual.shape == expected.shape and bool(torch.allclose(actual, expected, rtol=0, atol=near, equal_nan=True))
 
 

@@ -10,7 +10,19 @@ import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Type
-from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, tolerances, world_group
+from conformance.kit import (
+    Deviation,
+    Subject,
+    World,
+    all_ranks,
+    cases,
+    clause,
+    expect,
+    need,
+    ranks,
+    tolerances,
+    world_group,
+)
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.spmd.claims import (
     Claim,
@@ -108,8 +120,8 @@ def _if_not_waited_for(claim: Claim, world: World) -> str:
 
 def _is_rounding(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether tensors are near each other, next to their largest number: memory never written may hold tiny ones."""
-    largest = float(torch.maximum(one.abs(), other.abs()).max()) if one.numel() else 0.0
-    return bool(torch.allclose(one, other, rtol=1e-5, atol=1e-6 * largest))
+    near = 1e-6 * expect.largest(torch.maximum(one.abs(), other.abs()))
+    return bool(torch.allclose(one, other, rtol=1e-5, atol=near, equal_nan=True))
 
 
 def _told_apart(claim: Claim, after: Sequence[Sequence[object]]) -> tuple[str, str, str] | None:
@@ -119,12 +131,12 @@ def _told_apart(claim: Claim, after: Sequence[Sequence[object]]) -> tuple[str, s
         if kind is Type.P:
             one, other = [torch.stack(one).sum(0)], [torch.stack(other).sum(0)]
         for rank, (expected, actual) in enumerate(zip(one, other, strict=True)):
-            largest = float(expected.abs().max()) if expected.numel() else 0.0
+            largest = expect.largest(expected)
             where = "added up over all ranks" if kind is Type.P else f"on rank {rank}"
             # Many Functions add up in single precision, whatever the dtype of their inputs.
             sent = tolerances.AS_IN_DOUBLE * _precision_of(expected, actual)
             near = max(tolerances.SAME_ROUNDINGS * max(claim.call.precision, tolerances.SINGLE), sent) * (1 + largest)
-            if not torch.allclose(actual, expected, rtol=0, atol=near):
+            if not torch.allclose(actual, expected, rtol=0, atol=near, equal_nan=True):
                 return (
                     f"result {result} of {claim.call.label} {where}, after the ranks' shares of an argument of type P "
                     "were changed without changing their sum",

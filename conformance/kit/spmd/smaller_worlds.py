@@ -122,7 +122,7 @@ def _refuses(claim: Claim, members: Sequence[int], world: World) -> bool:
 
 
 def may_count_ranks(claim: Claim, world: World) -> bool:
-    """Whether an argument may state the number of ranks, or how much they hold together.
+    """Whether an argument may state the number of ranks, or how much they hold together, on any of them.
 
     A whole number is as many as there are ranks, or several times as many, such as parts, rows or columns in all; or
     what all ranks hold, which padding may make longer by less than one for each rank. A shape counts by its product
@@ -131,13 +131,12 @@ def may_count_ranks(claim: Claim, world: World) -> bool:
     numbers = [value for value in claim.call.values if isinstance(value, int) and not isinstance(value, bool)]
     counts = [number for number in (*numbers, math.prod(numbers)) if number > 1]
     sizes = [[tensor.numel(), *tensor.shape] for tensor in claim.call.tensors]
-    if _is_one_for_each(claim, world):
-        return True
     everyones = zip(*world.exchange([size for row in sizes for size in row]), strict=False)
     totals = [sum(each) for each in everyones]
-    return any(
+    own = _is_one_for_each(claim, world) or any(
         count % world.size == 0 or any(total - world.size < count <= total for total in totals) for count in counts
     )
+    return any(world.exchange(own))  # numbers may differ between ranks, which go on together
 
 
 def _is_one_for_each(claim: Claim, world: World) -> bool:

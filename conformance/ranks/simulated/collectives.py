@@ -46,6 +46,12 @@ def sent_from(tensor: Tensor) -> Tensor:
     return torch.cat([tensor.as_strided((tensor.numel() - missing,), (1,), tensor.storage_offset()), beyond])
 
 
+def _without_gaps(tensor: Tensor) -> Tensor:
+    """Return a tensor with the strides that a copy of it has."""
+    is_dense = torch.ops.aten.is_non_overlapping_and_dense.default(tensor)
+    return tensor if is_dense else tensor.clone()
+
+
 def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:
     """Each tensor is the sum, or another reduction, of those of all ranks at its place."""
     sums = [tuple(map(memory, each)) for each in zip(*tensors, strict=True)]
@@ -106,13 +112,16 @@ def _paired(to: Sequence[Sequence[Tensor]], sent: list[list[tuple[Tensor]]]) -> 
 
 
 def reduce_scatter(calls: list[Arguments]) -> Transfers:
-    """``reduce_scatter_``: as Gloo, a rank copies its own part to where it will arrive, and adds to it in memory."""
+    """``reduce_scatter_``: as Gloo, a rank copies its own part to where it will arrive, and adds to it in memory.
+
+    What it adds is a copy, which leaves out the gaps of a part that is cut out of wider rows.
+    """
     found: Transfers = []
     for rank, call in enumerate(calls):
         to, brought = call["output_tensors"][0], [each["input_tensors"][0][rank] for each in calls]
         order = sorted(range(to.dim()), key=lambda dim: -to.stride(dim))
         own = brought[rank].permute(order)
-        parts = (own if part is brought[rank] else sent_from(part).view(own.shape) for part in brought)
+        parts = (own if part is brought[rank] else memory(_without_gaps(part)).view(own.shape) for part in brought)
         found.append([(to if to.is_contiguous() else memory(to).view(own.shape), tuple(parts))])
     return found
 

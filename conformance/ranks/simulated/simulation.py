@@ -225,11 +225,13 @@ class Simulation:
         if call.operator == "send":
             message = Message(tensor, rank, tag)
             self.mail.setdefault((name, call.arguments["dst"]), Mailbox()).send(message)
-            return Work(self, text, lambda: True, message.read)
-        receive = Receive(tensor, call.arguments.get("src"), tag)
-        self.mail.setdefault((name, rank), Mailbox()).receive(receive)
-        work = Work(self, text, lambda: receive.is_paired, receive.deliver)
-        work.receive = receive
+            work = Work(self, text, lambda: message.is_taken, message.read)
+        else:
+            receive = Receive(tensor, call.arguments.get("src"), tag)
+            self.mail.setdefault((name, rank), Mailbox()).receive(receive)
+            work = Work(self, text, lambda: receive.is_paired, receive.deliver)
+            work.receive = receive
+        call.arguments = {}  # nor does the call, which is kept until the next one
         return work
 
     def sleep(self, seconds: float) -> None:

@@ -121,12 +121,13 @@ class Collective:
 
 @dataclass(eq=False)
 class Message:
-    """A message from one rank to another."""
+    """A message from one rank to another. Nothing buffers it: it is sent once the other rank receives."""
 
     tensor: Tensor
     source: int
     tag: int
     is_read: bool = False
+    is_taken: bool = False
 
     def read(self) -> Tensor:
         """Return the value, as it was at the first call."""
@@ -159,7 +160,7 @@ class Receive:
         Raises:
             Mismatch: of another size or dtype.
         """
-        self.message, self.source = message, message.source
+        self.message, self.source, message.is_taken = message, message.source, True
         assert self.tensor is not None
         if _kind([self.tensor], None) != _kind([message.tensor], None):
             raise Mismatch
