@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from tests.correct.grids import SineOnAGrid, inputs  # noqa: F401
+from tests.correct import grids as right
+
+inputs = right.inputs
 
 
-class TwiceTheSineOnAGrid(SineOnAGrid):
+class TwiceTheSineOnAGrid(right.SineOnAGrid):
     """Doubles the slope between the jumps.
 
     Breaks: Function.backward.gradient
