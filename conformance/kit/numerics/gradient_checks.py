@@ -30,7 +30,7 @@ from conformance.kit.tensors import is_strided, same_values
 from conformance.kit.world import World
 
 #: What a wrong gradient is if it is another one with another seed.
-DRAWN = "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
+RANDOM_GRADIENT = "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 
@@ -196,7 +196,7 @@ class _InputGradient:
         for seed in (BACKWARD_SEED, BACKWARD_SEED + 1):
             gradient = self.run.sample.run().gradients(self.cotangents, seed)[place]
             again.append(gradient is not None and same_values(gradient, self.gradient))
-        return DRAWN if again == [True, False] else ""
+        return RANDOM_GRADIENT if again == [True, False] else ""
 
 
 def _row(numbers: Iterable[float]) -> torch.Tensor:
