@@ -175,6 +175,15 @@ def test_a_subject_that_is_judged_among_several_ranks_is_not_asked_to_work_alone
     assert not found.reason or "it is judged with 2 ranks only" in found.reason
 
 
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_collective_that_refuses_one_rank_breaks_the_clause_on_that_alone(simulated):
+    sample = matrix(), GROUP
+    report = check(SumWithOthers, sample, spec="Collective", types="P -> R", ranks=3, simulated=simulated)
+    (one_rank,) = [each for each in report.subjects[0].clauses if each.broken or each.verdict == "consequence"]
+    assert one_rank.id == "Collective.forward.one-rank"
+    assert "Subject(..., ranks=(2, 3))" in one_rank.tests[0].message
+
+
 class SumFromRankZero(torch.autograd.Function):
     """A sum whose backward needs rank 0 of all ranks, which is not in every group."""
 

@@ -34,6 +34,9 @@ REFERS = "; see "
 OF_LEAVES = {"grad", "is_leaf", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "retains_grad"}
 FOR_LEAVES = "it holds for leaves; here the arguments are results of operations, as they are for a layer inside a model"
 IN_SINGLE = "it takes float32, but the samples are float64: give float32 samples"
+#: A note where one rank alone is refused, in the test of that; no other test there says anything of its own.
+NEEDS_OTHERS = "if it is made for several ranks only, Subject(..., ranks=(2, 3)) says so"
+ALONE = f"it raises an error in a group of one rank{REFERS}Collective.forward.one-rank"
 #: Which clause is broken where results, or gradients alone, depend on memory that nothing was written to.
 OF_UNWRITTEN = {"results": "Function.forward.deterministic", "gradients": "Function.backward.gradient"}
 #: Of so many samples, for so many seconds of processor time: words are worth no more. What was not tried is not named.
@@ -51,13 +54,17 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
         call: runs the test with a subject.
 
     Returns:
-        Why its clause is not judged: the test passes with zeros in memory that the subject never wrote to.
+        Why its clause is not judged: the test passes with zeros in memory that the subject never wrote to, or it runs
+        on one rank, which a collective does not take.
     """
     if world.size > 1 or SPOILED in world.known or issubclass(type(error), NotApplicable | Unfit):
         return ""
     with suppress(Exception, SystemExit):  # what cannot be told is not
         if REFERS in str(error):
             return ""
+        notes = getattr(error, "__notes__", ())
+        if not (issubclass(type(error), Deviation | Skipped) or NEEDS_OTHERS in notes) and _refuses(subject, world):
+            return ALONE
         broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
         if broken and _holds_under(FillMode(0.0), call, subject):
             return f"the compared values depend on memory that was never written to{REFERS}{broken}"
@@ -70,6 +77,15 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
         samples = [] if subject.inputs is None else subject.samples(world)
         add_note(error, {at: partial(call, _with_sample(subject, at)) for at in range(len(samples))}, samples, took)
     return ""
+
+
+def _refuses(subject: Subject, world: World) -> bool:
+    """Whether a collective takes no sample in a group of one rank."""
+    if subject.spec != "Collective":
+        return False
+    return not world.once(
+        ("taken alone", subject.label), lambda: any(holds(one.run) for one in every_sample(subject, world))
+    )
 
 
 def _unwritten(subject: Subject, world: World) -> str:

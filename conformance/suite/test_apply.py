@@ -11,9 +11,6 @@ import torch
 from conformance.kit import Deviation, SampleCall, Subject, World, clause, every_sample, expect
 from conformance.kit.recording import parameter_mismatch
 
-#: What helps if one rank alone cannot call a collective.
-NEEDS_OTHERS = "if it is made for several ranks only, Subject(..., ranks=(2, 3)) says so"
-
 
 @clause("Function.apply.accepts")
 def test_it_takes_its_samples(subject: Subject, world: World) -> None:
@@ -30,8 +27,6 @@ def test_it_takes_its_samples(subject: Subject, world: World) -> None:
                 error.add_note(note)
             elif len(samples) > 1:
                 error.add_note(f"{sample.label} fails: ({_given(sample)})")
-            if subject.gathers and world.size == 1:
-                error.add_note(NEEDS_OTHERS)
             raise
 
 

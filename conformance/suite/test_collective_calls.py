@@ -25,6 +25,7 @@ from conformance.kit import (
     share_memory,
     world_group,
 )
+from conformance.kit.afterwards import NEEDS_OTHERS
 from conformance.kit.observation.collectives import Started, counted_in_groups
 from conformance.kit.observation.overlap import changed_under_way
 from conformance.kit.spmd.claims import Claim, claims, need_judged_on, need_types, signature_of
@@ -219,7 +220,12 @@ def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
 def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
     """In a group of one rank it returns, and its gradient is the derivative."""
     need_judged_on(subject, 1)
-    for claim in claims(subject, world):
+    try:
+        found = claims(subject, world)
+    except Exception as error:
+        error.add_note(NEEDS_OTHERS)
+        raise
+    for claim in found:
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", f"all{AS_AMONG_SEVERAL}")
         why = wrong_gradient(claim, world)

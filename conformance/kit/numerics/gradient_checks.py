@@ -30,7 +30,9 @@ from conformance.kit.tensors import is_strided, same_values
 from conformance.kit.world import World
 
 #: What a wrong gradient is if it is another one with another seed.
-RANDOM_GRADIENT = "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
+RANDOM_GRADIENT = (
+    "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
+)
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 
