@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from functools import partial
 
-from conformance.kit import NO_JVP, WRITES_INTO_GRADIENTS, NotApplicable, Probe, cases, clause, expect, need, varies
+from conformance.kit import (
+    NO_JVP,
+    WRITES_INTO_GRADIENTS,
+    Deviation,
+    NotApplicable,
+    Probe,
+    SampleCall,
+    World,
+    cases,
+    clause,
+    expect,
+    need,
+    varies,
+)
 from conformance.kit.judged import is_derivative, need_right
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import inner, rounding_of_slopes
+from conformance.kit.oracles.gradient import is_negligible
+from conformance.kit.oracles.inputs import function_of
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.batches import (
     NO_OUT_DIM,
@@ -40,7 +55,18 @@ def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, varia
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
     if not is_refused(gradient):
-        expect_derivative(gradient, probe.world, is_derived=True, is_explained=False)
+        try:
+            expect_derivative(gradient, probe.world, is_derived=True, is_explained=False)
+        except Deviation:
+            need(not _hardly_matters(sample, probe.world), "its results hardly depend on these inputs")
+            raise
+
+
+def _hardly_matters(sample: SampleCall, world: World) -> bool:
+    """Whether gradients are within rounding of zero, as those of a saturated softmax are: their slopes are no less."""
+    run = sample.run()
+    pairs = list(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
+    return all(is_negligible(function_of(world, run, at, gradient)) for at, gradient in pairs)
 
 
 @clause("Function.backward.double")

@@ -220,3 +220,27 @@ class MagnitudeWithTangent(Function):
     def jvp(ctx, tangent):
         (x,) = ctx.saved_tensors
         return torch.where(x < 0, -tangent, tangent)
+
+
+class SaturatedAttention(Function):
+    """Has scores so far apart that weights are one but for rounding, which is all that is left of the gradient."""
+
+    @staticmethod
+    def inputs():
+        scores = torch.tensor([[0.0, 36.0, -36.0], [36.0, 0.0, 1.0], [-36.0, 36.0, 0.0]], dtype=torch.float64)
+        bias = torch.tensor([[0.1, 0.3, -0.2], [0.7, 0.0, 1.0], [0.5, 0.2, 0.0]], dtype=torch.float64)
+        values = 100 * torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        yield tuple(one.requires_grad_() for one in (scores, bias, values))
+
+    @staticmethod
+    def forward(ctx, scores, bias, values):
+        ctx.save_for_backward(scores, bias, values)
+        return torch.softmax(scores + bias, -1) @ values
+
+    @staticmethod
+    def backward(ctx, grad):
+        scores, bias, values = ctx.saved_tensors
+        weights = torch.softmax(scores + bias, -1)
+        of_weights = grad @ values.mT
+        of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
+        return of_scores, of_scores, weights.mT @ grad
