@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
 from tests.correct import collective as right
+from tests.correct import collective_awaited as awaited
 from tests.correct import collective_hooks as right_hooks
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
@@ -145,3 +146,11 @@ def test_results_that_are_under_way_can_be_read_whatever_ran_before():
     """They are of a class that PyTorch's own guards, taken in the wrong order, once left without memory."""
     report = check(right.ReduceUnderWay, sample(), spec="Collective", types="P -> I", ranks=(2,), simulated=True)
     assert report.subjects[0].verdict == "conforms"
+
+
+@pytest.mark.parametrize("only", ["Function.forward.no-tensor-on-ctx", "Function.forward.frees-memory"])
+def test_work_that_only_backward_waits_for_keeps_no_tensor(only):
+    """What a simulated rank keeps until such work ends is not the Function's."""
+    function = awaited.DoublesWhileOthersCompare
+    report = check(function, sample(), spec="Collective", types="V -> V", ranks=2, simulated=True, only=only)
+    assert report.subjects[0].clause(only).verdict == "pass"

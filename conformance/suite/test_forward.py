@@ -20,6 +20,9 @@ from conformance.kit.process.restoration import unusual_settings
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
 
+#: A pause in which work under way ends (s).
+SETTLING = 1e-3
+
 
 @clause("Function.forward.no-tensor-on-ctx")
 def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
@@ -105,6 +108,7 @@ def _once(sample: SampleCall, world: World, how: str) -> None:
         made += run.gradients(run.cotangents(world))
     if dist.is_initialized():  # a tensor that a collective still fills is kept alive until it is read
         _ = [tensor.clone() for tensor in made if tensor is not None]
+        world.sleep(SETTLING)  # work that only backward waits for ends by itself; on a simulated rank, in a pause
 
 
 @clause("Function.forward.deterministic")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from conformance.kit.seeds import devices_in_use
@@ -23,6 +24,7 @@ OPAQUE = (
     torch.nn.Module,
     torch.Generator,
     DeviceMesh,
+    dist.Work,
     type,
     types.FunctionType,
     types.BuiltinFunctionType,
