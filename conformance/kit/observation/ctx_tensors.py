@@ -46,19 +46,22 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
     >>> from types import SimpleNamespace
     >>> [way for way, _ in tensors_on(SimpleNamespace(scale=2.0, cache=[torch.ones(1)]))]
     ['ctx.cache[0]']
+    >>> deep = SimpleNamespace(tensors=[torch.ones(1)])
+    >>> chain = SimpleNamespace(a=SimpleNamespace(b=SimpleNamespace(c=deep)))
+    >>> [way for way, _ in tensors_on(SimpleNamespace(chain=chain, holder=deep))]
+    ['ctx.holder.tensors[0]']
     """
     seen = {id(value) for value in foreign if not isinstance(value, torch.Tensor | list | tuple | dict | set)}
-    for name, value in vars(ctx).items():
-        yield from _walk(f"ctx.{name}", value, DEPTH, seen)
-    for key, value in _metadata(ctx).items():
-        yield from _walk(f"ctx.metadata[{reprlib.repr(key)}]", value, DEPTH, seen)
+    own = [(f"ctx.{name}", value) for name, value in vars(ctx).items()]
+    yield from _walk(
+        [*own, *((f"ctx.metadata[{reprlib.repr(key)}]", one) for key, one in _metadata(ctx).items())], seen
+    )
 
 
 def arrays_on(ctx: Any) -> Iterator[tuple[str, int]]:
     """Yield the path and the address of every NumPy array that is reachable from a ctx."""
-    for name, value in vars(ctx).items():
-        for way, array in _walk(f"ctx.{name}", value, DEPTH, set(), _is_array):
-            yield way, array.ctypes.data
+    for way, array in _walk([(f"ctx.{name}", value) for name, value in vars(ctx).items()], set(), _is_array):
+        yield way, array.ctypes.data
 
 
 def _is_array(value: Any) -> bool:
@@ -68,7 +71,7 @@ def _is_array(value: Any) -> bool:
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Yield every tensor in a container or an object."""
-    return (tensor for _, tensor in _walk("", value, DEPTH, set()))
+    return (tensor for _, tensor in _walk([("", value)], set()))
 
 
 def _metadata(ctx: Any) -> Mapping[str, Any]:
@@ -80,14 +83,20 @@ def _metadata(ctx: Any) -> Mapping[str, Any]:
 
 
 def _walk(
-    way: str, value: Any, depth: int, seen: set[int], is_wanted: Callable[[Any], bool] = _is_tensor
+    level: list[tuple[str, Any]], seen: set[int], is_wanted: Callable[[Any], bool] = _is_tensor
 ) -> Iterator[tuple[str, Any]]:
-    if is_wanted(value):
-        yield way, value
-    elif depth and id(value) not in seen and not isinstance(value, (torch.Tensor, *OPAQUE)):
-        seen.add(id(value))
-        for step, inner in _inside(value):
-            yield from _walk(way + step, inner, depth - 1, seen, is_wanted)
+    """Yield what is wanted with its path, level by level: an object is seen by its shortest path, with all below it."""
+    kept = []  # an object that is made for the walk alone would leave its address to another
+    for left in range(DEPTH, -1, -1):
+        inner = []
+        for way, value in level:
+            if is_wanted(value):
+                yield way, value
+            elif left and id(value) not in seen and not isinstance(value, (torch.Tensor, *OPAQUE)):
+                seen.add(id(value))
+                kept.append(value)
+                inner += [(way + step, part) for step, part in _inside(value)]
+        level = inner
 
 
 def _is_generator_state(tensor: torch.Tensor) -> bool:
