@@ -36,7 +36,7 @@ FOR_LEAVES = "it holds for leaves; here the arguments are results of operations,
 IN_SINGLE = "it takes float32, but the samples are float64: give float32 samples"
 #: A note where one rank alone is refused, in the test of that; no other test there says anything of its own.
 NEEDS_OTHERS = "if it is made for several ranks only, Subject(..., ranks=(2, 3)) says so"
-ALONE = f"it raises an error in a group of one rank{REFERS}Collective.forward.one-rank"
+REFUSES_ONE = f"it raises an error in a group of one rank{REFERS}Collective.forward.one-rank"
 #: Which clause is broken where results, or gradients alone, depend on memory that nothing was written to.
 OF_UNWRITTEN = {"results": "Function.forward.deterministic", "gradients": "Function.backward.gradient"}
 #: Of so many samples, for so many seconds of processor time: words are worth no more. What was not tried is not named.
@@ -64,7 +64,7 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
             return ""
         notes = getattr(error, "__notes__", ())
         if not (issubclass(type(error), Deviation | Skipped) or NEEDS_OTHERS in notes) and _refuses(subject, world):
-            return ALONE
+            return REFUSES_ONE
         broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
         if broken and _holds_under(FillMode(0.0), call, subject):
             return f"the compared values depend on memory that was never written to{REFERS}{broken}"

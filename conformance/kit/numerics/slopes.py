@@ -88,7 +88,8 @@ def _compared(world: World, loss: LossAlong, analytic: float, eps: float) -> Slo
             return replace(seen, verdict="unclear") if flat and seen.numeric == 0 else seen
         elif seen.verdict == "differs" and flat == 0:
             found = _confirmed(world, loss, seen, precision)
-            is_right = eps <= tolerances.SINGLE and _is_right_between_jumps(world, loss, found)
+            is_fine = found.verdict == "differs" and eps <= tolerances.SINGLE
+            is_right = is_fine and _is_right_between_jumps(world, loss, found)
             return replace(found, verdict="unclear") if is_right else found
     return SlopeJudgement("unclear", slope)
 
