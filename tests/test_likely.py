@@ -88,6 +88,12 @@ def likely(function, test, *more):
     return "\n".join(test.likely for clause in broken for test in clause.tests if test.outcome == "fail")
 
 
+def test_a_backward_that_raises_while_the_cause_is_looked_for_is_told_for_its_gradient():
+    x = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).requires_grad_()
+    with pytest.raises(ConformanceError, match=r"FAIL  Function\.backward\.gradient"):
+        check(bugs.DampedOnce, (x,), only="test_gradient_is_the_derivative")
+
+
 def test_a_sparse_tensor_made_of_an_argument_is_an_alias_of_it():
     said = likely(bugs.SavedAsSparse, "test_a_change_in_place_is_noticed_or_does_no_harm", torch.tensor([[0, 2, 1]]))
     assert "an alias, such as .data or a sparse tensor" in said

@@ -14,7 +14,7 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.display import alike_in_double, beyond_start, shown, shown_apart, where_apart
 from conformance.kit.frames import told
 from conformance.kit.judgement import ELSEWHERE, Judgement, percent
-from conformance.kit.tensors import dense, differentiable
+from conformance.kit.tensors import dense, differentiable, largest_finite
 
 __all__ = ["agrees", "alike", "beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
@@ -105,7 +105,7 @@ def close(
     one, other = alike_in_double(actual, expected)
     rtol, atol = (tolerance if given is None else given for given in (rtol, atol))
     if precision:
-        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * largest(other))
+        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * largest_finite(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         now = alike_in_double(actual, expected)
         if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
@@ -222,11 +222,6 @@ def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     if differentiable(one):
         return bool(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
     return bool(torch.equal(one, other))
-
-
-def largest(tensor: torch.Tensor) -> float:
-    """Return the largest absolute value that is finite, or 0.0 if there is none."""
-    return float(tensor.abs().nan_to_num(posinf=0.0).max()) if tensor.numel() else 0.0
 
 
 def _tolerance(dtype: torch.dtype) -> float:

@@ -213,6 +213,15 @@ def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
     return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
 
 
+def largest_finite(tensor: torch.Tensor) -> float:
+    """Return the largest absolute value that is finite, or 0.0 if there is none.
+
+    >>> largest_finite(torch.tensor([1.0, -3.0, float("inf"), float("nan")]))
+    3.0
+    """
+    return float(tensor.abs().nan_to_num(posinf=0.0).max()) if tensor.numel() else 0.0
+
+
 def with_attributes(copy: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
     """Return a copy with the attributes that a caller set on the original, such as ``main_grad``.
 

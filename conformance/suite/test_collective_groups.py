@@ -15,7 +15,6 @@ from conformance.kit import (
     cases,
     clause,
     deadline,
-    expect,
     need,
     ranks,
     world_group,
@@ -44,6 +43,7 @@ from conformance.kit.spmd.smaller_worlds import (
 )
 from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
+from conformance.kit.tensors import largest_finite
 from conformance.kit.typed_values import Ranks, cotangents_by_types
 
 TAKES_NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
@@ -139,7 +139,7 @@ def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | 
 def _near(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
     if actual is None or expected is None:
         return actual is expected
-    near = 1e-6 * (1 + expect.largest(expected))
+    near = 1e-6 * (1 + largest_finite(expected))
     return actual.shape == expected.shape and bool(torch.allclose(actual, expected, rtol=0, atol=near, equal_nan=True))
 
 

@@ -23,7 +23,7 @@ from conformance.kit import (
 from conformance.kit.modes import DrawingMode
 from conformance.kit.spmd.claims import Claim, claims, signature_of
 from conformance.kit.spmd.owed import backward
-from conformance.kit.tensors import shares_elements
+from conformance.kit.tensors import largest_finite, shares_elements
 from conformance.kit.typed_values import cotangent
 from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
 from conformance.kit.world import SPOILED
@@ -104,7 +104,7 @@ def _shown(one: torch.Tensor | None, other: torch.Tensor | None) -> tuple[str, s
 def _far(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
     if actual is None or expected is None:
         return actual is not expected
-    near = 1e-5 * expect.largest(expected)
+    near = 1e-5 * largest_finite(expected)
     return actual.shape != expected.shape or not torch.allclose(actual, expected, rtol=0, atol=near, equal_nan=True)
 
 

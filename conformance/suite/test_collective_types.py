@@ -17,7 +17,6 @@ from conformance.kit import (
     all_ranks,
     cases,
     clause,
-    expect,
     need,
     ranks,
     tolerances,
@@ -38,7 +37,7 @@ from conformance.kit.spmd.late import are_gradients_left_behind, are_results_lef
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
-from conformance.kit.tensors import to_double
+from conformance.kit.tensors import largest_finite, to_double
 
 ROUNDING_ONLY = "rounding only: ranks compute it in different orders; let one rank compute it, or all in the same order"
 
@@ -120,7 +119,7 @@ def _if_not_waited_for(claim: Claim, world: World) -> str:
 
 def _is_rounding(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether tensors are near each other, next to their largest number: memory never written may hold tiny ones."""
-    near = 1e-6 * expect.largest(torch.maximum(one.abs(), other.abs()))
+    near = 1e-6 * largest_finite(torch.maximum(one.abs(), other.abs()))
     return bool(torch.allclose(one, other, rtol=1e-5, atol=near, equal_nan=True))
 
 
@@ -131,7 +130,7 @@ def _told_apart(claim: Claim, after: Sequence[Sequence[object]]) -> tuple[str, s
         if kind is Type.P:
             one, other = [torch.stack(one).sum(0)], [torch.stack(other).sum(0)]
         for rank, (expected, actual) in enumerate(zip(one, other, strict=True)):
-            largest = expect.largest(expected)
+            largest = largest_finite(expected)
             where = "added up over all ranks" if kind is Type.P else f"on rank {rank}"
             # Many Functions add up in single precision, whatever the dtype of their inputs.
             sent = tolerances.AS_IN_DOUBLE * _precision_of(expected, actual)

@@ -8,8 +8,6 @@ from torch.autograd import Function
 from tests.correct._collectives import matrix_and_group
 
 SPEC = "Collective"
-
-
 inputs = matrix_and_group
 
 

@@ -193,11 +193,13 @@ class _InputGradient:
         """Say so if backward gives another gradient with another seed, and the same one with the same."""
         if self.gradient is None or self.world.size > 1:
             return ""
-        place = list(self.run.leaves).index(self.at)
-        again = []
-        for seed in (BACKWARD_SEED, BACKWARD_SEED + 1):
+        place, known = list(self.run.leaves).index(self.at), self.gradient
+
+        def is_again(seed: int) -> bool:
             gradient = self.run.sample.run().gradients(self.cotangents, seed)[place]
-            again.append(gradient is not None and same_values(gradient, self.gradient))
+            return gradient is not None and same_values(gradient, known)
+
+        again = [self.world.try_call(is_again, seed) for seed in (BACKWARD_SEED, BACKWARD_SEED + 1)]
         return RANDOM_GRADIENT if again == [True, False] else ""
 
 
