@@ -139,10 +139,16 @@ def test_what_a_planted_bug_breaks_besides_is_measured_and_not_listed():
 def test_a_clause_that_a_bug_breaks_newly_is_a_problem():
     bug = implementations.planted()[0]
     own, other = bug.breaks, next(name for name, clause in clauses.registry().items() if clause.level == "must")
-    row = Row(bug, {own: "fail: as meant", other: "fail: as well"}, {}, (), 1)
-    assert wrong(row, [other]) == []
-    assert wrong(row, []) == [f"{bug.reference} now also breaks {other}: fail: as well"]
-    assert wrong(row, None) == wrong(row, [])
+    row = Row(bug, {own: "fail: as meant", other: "fail: as well"}, {}, {}, (), 1)
+    assert wrong(row, {"also": [other]}) == []
+    assert wrong(row, {}) == [f"{bug.reference} now also breaks {other}: fail: as well"]
+
+
+def test_a_clause_that_does_not_judge_a_right_class_any_more_is_a_problem():
+    right = implementations.correct()[0]
+    row = Row(right, {}, {}, {"Function.backward.gradient": "differences cannot tell"}, (), 1)
+    assert wrong(row, {"unjudged": ["Function.backward.gradient"]}) == []
+    assert wrong(row, {}) == [f"{right.reference} is not judged by Function.backward.gradient: differences cannot tell"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from conformance.kit import expect, tolerances
@@ -15,7 +17,7 @@ from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.probe import Probe
-from conformance.kit.tensors import dense, same_values, to_double
+from conformance.kit.tensors import dense, largest_finite, same_values, to_double
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.choices import has_meant_derivative, has_surrogate, jumps_newly
@@ -152,14 +154,17 @@ def _expect_slopes(there: Probe, variation: Variation) -> None:
     gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
     for at, gradient in gradients.items():
         value = sample.values[at].detach()
-        along = random_direction(world, value, "beside", at)
-        along = beside_special(value, along) if at == pick.at else along
-        along = kept_symmetric(run, at, along, gradient)
-        if at not in sample.top or (gradient is not None and not bool(dense(gradient).isfinite().all())):
+        if at not in sample.top:
             continue  # Function.backward.gradient has tests of its own for it
+        along = random_direction(world, value, "beside", at)
+        # What is not finite is wrong where forward is smooth, and may be meant at a kink: that is to be crossed.
+        is_finite = gradient is None or bool(dense(gradient).isfinite().all())
+        along = beside_special(value, along) if at == pick.at and is_finite else along
+        along = kept_symmetric(run, at, along, gradient)
         found = slope_along(world, run, cotangents, at, gradient, along, result_epsilon(world, run))
         found = unless_it_stops(found, world, run, cotangents, at, along)
-        expect_slope(found, f"a direction of {there.name(at)} that leaves zeros, and equal numbers equal")
+        words = " that leaves zeros, and equal numbers equal" if is_finite else ""
+        expect_slope(found, f"a direction of {there.name(at)}{words}")
         told += found.verdict == "agrees"
     need(told, "finite differences are inconclusive there")
 
@@ -196,13 +201,13 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         need(rounds > tolerances.BEYOND_ROUNDING * moved, "rounding alone moves its results that far")
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
-    scale = max((_largest(one) for one in right.gradients.values()), default=0.0)
+    scale = max((largest_finite(dense(one)) for one in right.gradients.values()), default=0.0)
     wrong = []
     for at, gradient in actual.gradients.items():
         other = right.gradients[at]
-        is_finite = bool(gradient.isfinite().all()) and bool(other.isfinite().all())
         least = max(tolerances.BESIDE_LARGEST * scale, _usual(probe, variation, at, bool(lower)))
-        gap = _gap(gradient, other, least) if is_finite else 0.0  # beyond the dtype's range
+        is_beyond = lower and not bool(gradient.isfinite().all())  # the range of the dtype
+        gap = 0.0 if is_beyond else _gap(gradient, other, least)
         eps = max([epsilon([gradient, other]), *lower])
         rounding = tolerances.of_the_same(eps)
         if not any(world.exchange(gap > rounding)):
@@ -216,8 +221,8 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         wrong += [(at, gap, allowed)] if gap > allowed else []
     for at, gap, allowed in wrong:
         one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])
-        what = f"gradient of {probe.name(at)}, off by {gap:.2g} of its size; {allowed:.2g} is allowed"
-        raise Deviation(what, one, f"{two}, as the plain call gives")
+        far = f"off by {gap:.2g} of its size; {allowed:.2g} is allowed" if math.isfinite(gap) else "not finite"
+        raise Deviation(f"gradient of {probe.name(at)}, {far}", one, f"{two}, as the plain call gives")
 
 
 def _is_one_factor(actual: torch.Tensor, right: torch.Tensor) -> bool:
@@ -235,22 +240,23 @@ def _usual(probe: Probe, variation: Variation, at: int, is_lower: bool) -> float
     """
     there = probe.at(variation)
     grown = max(1.0, there.sample.values[at].numel() / max(1, probe.sample.values[at].numel()))
-    rounded = grown**0.5 * _largest(probe.plain.gradients[at]) if is_lower else 0.0
+    rounded = grown**0.5 * largest_finite(dense(probe.plain.gradients[at])) if is_lower else 0.0
     has_other_numbers = variation.of("gradient form")
-    return max(rounded, _largest(there.plain.gradients[at]) if has_other_numbers else 0.0)
-
-
-def _largest(one: torch.Tensor) -> float:
-    return float(dense(one).abs().max()) if one.numel() else 0.0
+    return max(rounded, largest_finite(dense(there.plain.gradients[at])) if has_other_numbers else 0.0)
 
 
 def _gap(actual: torch.Tensor, right: torch.Tensor, least: float) -> float:
-    """The largest difference of two gradients, next to the size of the right one, or to the least that counts."""
+    """The largest difference of two gradients, next to the size of the right one, or to the least that counts.
+
+    Where the right one is not finite, as next to the edge of a domain, nothing is compared.
+    """
     if actual.shape != right.shape or not right.numel():
         return 0.0
     one, other = to_double(actual), to_double(right)
-    size = max(float(other.abs().max()), least)
-    difference = float((one - other).abs().max())
+    apart = (one - other).abs()[other.isfinite()]
+    if not bool(apart.isfinite().all()):
+        return math.inf
+    size, difference = max(largest_finite(other), least), largest_finite(apart)
     return difference / size if size else float(difference > 0)
 
 
@@ -265,7 +271,15 @@ def _roughness(probe: Probe, variation: Variation, at: int, eps: float, least: f
         except NotApplicable:
             return float("inf")
         if at == WHOLE:
-            gaps.append(worst_error(moved.results, right.results)[0])
+            gaps.append(worst_error(list(map(_in_domain, moved.results, right.results)), right.results)[0])
         else:
-            gaps.append(_gap(moved.gradients[at], right.gradients[at], least))
+            gaps.append(_gap(_in_domain(moved.gradients[at], right.gradients[at]), right.gradients[at], least))
     return max(gaps)
+
+
+def _in_domain(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """What rounding moved, with the right numbers where it left the domain; as it is if that is everywhere."""
+    finite = dense(moved).isfinite()
+    return (
+        torch.where(finite, dense(moved), dense(right)) if bool(finite.any()) and moved.shape == right.shape else moved
+    )

@@ -39,8 +39,8 @@ MOST_VARIATIONS_OF_ALL = 3000
 MANY_CHOICES = ("size", "number", "value")
 #: What an author can do whose class is right for the sample, and not made for another one.
 NOT_MEANT = "forward accepts this sample, which was derived; if it is not meant to, let it raise"
-#: With how many sizes another number or flag is crossed; and how many sizes a test gets that is not crossed.
-SIZES_CROSSED, SIZES_ALONE = 2, 3
+#: With so many sizes another number or flag is crossed. A test that is not crossed gets these, and whole samples'.
+SIZES_CROSSED = 2
 #: The name for the sample without variation.
 GIVEN = "as given"
 ALONE = "tested with one rank only; for several ranks other clauses vary what may differ between them"
@@ -180,7 +180,7 @@ class _Trial:
         is_crossed = getattr(self.body, "crossed", False) and self.probe.world.size == 1
         found = {family: picks(self.probe, family) for family in self.families if family != GIVEN}
         if not is_crossed and "size" in found:  # the test that is crossed has them all
-            found["size"] = found["size"][:SIZES_ALONE]
+            found["size"] = [pick for number, pick in enumerate(found["size"]) if number < SIZES_CROSSED or not pick.of]
         own = [pick for choices in found.values() for pick in choices]
         yield from (Variation((pick,)) for pick in own)
         yield from meanings_that_meet(own)

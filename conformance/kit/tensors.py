@@ -213,6 +213,11 @@ def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
     return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
 
 
+def form_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what tensors have in common if one can stand for the other: type, layout, shape, dtype and device."""
+    return type(tensor), tensor.layout, tensor.shape, tensor.dtype, tensor.device
+
+
 def largest_finite(tensor: torch.Tensor) -> float:
     """Return the largest absolute value that is finite, or 0.0 if there is none.
 

@@ -203,7 +203,7 @@ def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:
 
 
 def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tensor], what: str) -> None:
-    if not all(bool(gradient.isfinite().all()) for gradient in [*actual, *right]):
+    if not all(bool(gradient.isfinite().all()) for gradient in right):
         return  # beyond the range of the dtype, or of the function
     gap, place = worst_error(actual, right)
     name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"

@@ -6,10 +6,10 @@ from functools import partial
 
 import torch
 
-from conformance.kit import Probe, SampleCall, Subject, World, cases, clause, expect, many, need
+from conformance.kit import NO_JVP, Probe, SampleCall, Subject, World, cases, clause, expect, many, need
 from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.observation.witness import ObservedCall
-from conformance.kit.variations.lower_precision import LowerPrecision, expect_as_in_double
+from conformance.kit.variations.lower_precision import TANGENTS, LowerPrecision, expect_as_in_double
 from conformance.kit.variations.variants import draws, in_dtype, repeatable
 from conformance.kit.variations.ways import under
 
@@ -46,6 +46,16 @@ def test_gradient_in_another_dtype(probe: Probe, dtype: str) -> None:
     kind, sample = getattr(torch, dtype), repeatable(probe.sample, probe.world)
     why = f"it accepts no sample in {dtype}, or none in double precision, or all samples are in {dtype} already"
     expect_as_in_double(sample, probe.world, LowerPrecision.of(kind), why)
+
+
+@clause("Function.jvp.tangent")
+@cases(dtype=["float32", "float16", "bfloat16"])
+def test_tangent_in_another_dtype(probe: Probe, dtype: str) -> None:
+    """In other dtypes that the subject accepts, tangents are those in double precision, up to rounding."""
+    need(probe.sample.subject.defines("jvp"), NO_JVP)
+    kind, sample = getattr(torch, dtype), repeatable(probe.sample, probe.world)
+    why = f"it has no tangents in {dtype}, or none in double precision, or all samples are in {dtype} already"
+    expect_as_in_double(sample, probe.world, LowerPrecision.of(kind, TANGENTS), why)
 
 
 @clause("Function.autocast.backward")

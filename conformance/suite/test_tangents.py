@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 
-from conformance.kit import SampleCall, Subject, World, clause, expect, many, need, seeds
+from conformance.kit import NO_JVP, Probe, SampleCall, Subject, World, clause, expect, many, need, seeds
+from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import forward_mode_run, jvps, look_at_forward_mode
 from conformance.kit.observation.witness import ObservedCall
 from conformance.kit.seeds import expect_not_seeded
+from conformance.kit.variations.transforms import tangents
 
 
 @clause("Function.jvp.tangents-untouched")
@@ -44,6 +46,21 @@ def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World
                     f"{output.dtype} on {output.device}, as the output",
                 )
     need(any(world.exchange(bool(seen))), "jvp returned no tensor")
+
+
+@clause("Function.jvp.tangent")
+def test_tangents_are_the_same_without_grad_mode(probe: Probe) -> None:
+    """Under no_grad, as a Jacobian is computed, tangents are the same."""
+    world, sample = probe.world, probe.sample
+    need(sample.subject.defines("jvp"), NO_JVP)
+    need(not probe.draws, "it draws random numbers")
+    direction = {at: random_direction(world, sample.values[at].detach(), "tangent", at) for at in sample.active}
+    right = world.try_call(tangents, sample, direction)
+    need(right is not None, "its jvp raises an error, which another test reports")
+    with torch.no_grad(), expect.no_error(f"tangents of {probe.label} under no_grad", "the same as without it"):
+        actual = tangents(sample, direction)
+    for place, (one, other) in enumerate(zip(actual, right or (), strict=True)):
+        expect.close(one, other, f"tangent of output {place} of {probe.label} under no_grad")
 
 
 @clause("Function.forward.inputs-untouched")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import torch
+
 from conformance.kit import (
     NO_JVP,
     WRITES_INTO_GRADIENTS,
@@ -39,7 +41,7 @@ from conformance.kit.variations.batches import (
 )
 from conformance.kit.variations.layouts import LAYOUTS
 from conformance.kit.variations.transforms import Tensors, is_refused, outputs, tangents, vjp
-from conformance.kit.variations.variants import size_of
+from conformance.kit.variations.variants import in_dtype, size_of
 from conformance.kit.variations.ways import works_in_place
 
 COARSE = "inside it computes in a lower precision than its dtypes"
@@ -113,14 +115,29 @@ def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Vari
 
 
 @clause("Function.vmap.batched")
-@cases(size=[1, 2, 5])
-@varies("as given", "number", "choice")
+@cases(size=[1, 2, 9])
+@varies("as given", "size", "number", "choice")
 def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variation, size: int) -> None:
-    """A batch of one, two or five samples gives the same as the samples one by one, with any number and flag."""
-    subject, sample = probe.sample.subject, probe.at(variation).sample
+    """A batch of one, two or nine samples gives the same as the samples one by one, with any size, number and flag."""
+    _expect_batches(probe, probe.at(variation).sample, size)
+
+
+@clause("Function.vmap.batched")
+@cases(dtype=["float32", "bfloat16"])
+def test_batches_in_another_dtype_equal_their_samples(probe: Probe, dtype: str) -> None:
+    """In other dtypes that the subject accepts, a batch gives the same as the samples one by one."""
+    sample = in_dtype(probe.sample, getattr(torch, dtype))
+    need(sample is not None, f"it accepts no sample in {dtype}, or every sample is in it already")
+    if sample:
+        _expect_batches(probe, sample, 2)
+
+
+def _expect_batches(probe: Probe, sample: SampleCall, size: int) -> None:
+    """Expect batches of a sample to give the same as its samples one by one."""
+    subject, every = sample.subject, choices(sample)
     need(subject.separate and subject.defines("vmap"), "the class defines no vmap in the separate form")
     need(not draws_numbers(sample) and not works_in_place(sample, probe.world), "it is random, or works in place")
-    for in_dims in choices(sample)[:: max(1, len(choices(sample)) - 1)]:
+    for in_dims in every[:: max(1, len(every) - 1)]:
         usual = batch(sample, in_dims, variants(sample))
         need(_maps(usual), "torch.vmap of three samples raises an error, which another test reports")
         need(not (given_whole(usual) and given_whole(_as_given(probe, in_dims))), NO_OUT_DIM)
@@ -132,7 +149,9 @@ def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variat
 
 
 def _as_given(probe: Probe, in_dims: InDims) -> Batch:
-    return batch(probe.sample, in_dims, variants(probe.sample))
+    """Return a batch of the sample without variation, which may have fewer dimensions."""
+    every = choices(probe.sample)
+    return batch(probe.sample, in_dims if in_dims in every else every[0], variants(probe.sample))
 
 
 def _mapped(made: Batch) -> Tensors:

@@ -157,3 +157,46 @@ class SoftmaxOfMaskedScores(Function):
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
         return y * (grad - (grad * y).sum(-1, keepdim=True))
+
+
+class MaskedScoresInBatches(MaskedScores):
+    """Computes masked scores of a batch at once; masked elements are minus infinity in every sample."""
+
+    inputs = MaskedScores.inputs
+
+    @staticmethod
+    def forward(x, mask):
+        return torch.where(mask, x * x, -torch.inf)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @classmethod
+    def vmap(cls, info, in_dims, *given):
+        batches = [
+            one.expand(info.batch_size, *one.shape) if dim is None else one.movedim(dim, 0)
+            for one, dim in zip(given, in_dims, strict=True)
+        ]
+        return cls.apply(*batches), 0
+
+
+class WeightedRoots(Function):
+    """Has an infinite slope at a zero of one input, and a finite one by all weights."""
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(9)
+        x, weights = (torch.randn(3, 4, dtype=torch.float64, generator=generator) for _ in range(2))
+        x[1, 2] = 0.0
+        yield x.abs().requires_grad_(), weights.requires_grad_()
+
+    @staticmethod
+    def forward(ctx, x, weights):
+        ctx.save_for_backward(x, weights)
+        return x.sqrt() * weights
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weights = ctx.saved_tensors
+        return grad * weights / (2 * x.sqrt()), grad * x.sqrt()

@@ -176,3 +176,31 @@ class NoiseForEachSample(Function):
             raise RuntimeError("say which randomness vmap is to have")
         noise = torch.rand_like(x[0]).expand(x.shape) if info.randomness == "same" else torch.rand_like(x)
         return x + noise, 0
+
+
+class ProductOfRows(Function):
+    """Multiplies two tensors, each of which may have a batch dimension."""
+
+    inputs = of_shapes((3, 4), (3, 4))
+
+    @staticmethod
+    def forward(x, y):
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        return ProductOfRows.apply(*in_front(in_dims, x, y)), 0
+
+
+def in_front(in_dims, *tensors):
+    """The tensors with the batch dimension in front, if they have one."""
+    return [x if dim is None else x.movedim(dim, 0) for x, dim in zip(tensors, in_dims, strict=True)]

@@ -79,3 +79,47 @@ class SoftmaxOfMaskedScoresTwice(right.SoftmaxOfMaskedScores):
     @staticmethod
     def backward(ctx, grad):
         return 2 * right.SoftmaxOfMaskedScores.backward(ctx, grad)
+
+
+class MaskedScoresTwiceInBatches(right.MaskedScoresInBatches):
+    """Doubles the scores of a batch, of which some are minus infinity.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = right.MaskedScoresInBatches.inputs
+
+    @classmethod
+    def vmap(cls, info, in_dims, *given):
+        batches, place = super().vmap(info, in_dims, *given)
+        return 2 * batches, place
+
+
+class WeightsTwiceWhereTransposed(right.WeightedRoots):
+    """Doubles the gradient of weights that are transposed in memory, beside one that is infinite at a zero.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.WeightedRoots.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        found, of_weights = right.WeightedRoots.backward(ctx, grad)
+        is_transposed = ctx.saved_tensors[1].shape == (3, 4) and ctx.saved_tensors[1].stride() == (1, 3)
+        return found, 2 * of_weights if is_transposed else of_weights
+
+
+class WeightsLostWhereTransposed(right.WeightedRoots):
+    """Returns NaN for weights that are transposed in memory.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.WeightedRoots.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        found, of_weights = right.WeightedRoots.backward(ctx, grad)
+        is_transposed = ctx.saved_tensors[1].shape == (3, 4) and ctx.saved_tensors[1].stride() == (1, 3)
+        return found, of_weights * torch.nan if is_transposed else of_weights

@@ -240,3 +240,15 @@ class BackwardDisagrees(Function):
     @staticmethod
     def jvp(ctx, x_t):
         return torch.zeros_like(x_t)
+
+
+class TwiceInSinglePrecision(_ProductAndSine):
+    """Doubles the tangent of the product in single precision alone.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    @staticmethod
+    def jvp(ctx, x_t, y_t):
+        product, sine = _ProductAndSine.jvp(ctx, x_t, y_t)
+        return product * (2 if product.dtype is torch.float32 else 1), sine

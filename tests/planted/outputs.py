@@ -143,3 +143,17 @@ class OneOfManyCutOff(Function):
         (x,) = ctx.saved_tensors
         parts = [grad.detach() if power == 4 else grad for power, grad in enumerate(incoming, 1)]
         return sum(power * grad * x ** (power - 1) for power, grad in enumerate(parts, 1))
+
+
+class DividesByTheOther(_Parts):
+    """Divides by the gradient of the second output, which is zero if only the first one is used.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, first, second):
+        (x,) = ctx.saved_tensors
+        if first is None or second is None or not bool(first.any()):
+            return _Parts.backward(ctx, first, second)
+        return first * x.cos() + second.square() / second * x.exp()

@@ -87,3 +87,17 @@ class SingleForHalf(Sine):
         (x,) = ctx.saved_tensors
         is_half = x.dtype.itemsize < 4
         return 2 * grad.float() * x.float().cos() if is_half else 2 * grad * x.cos()
+
+
+class NoNumberInSinglePrecision(Sine):
+    """Returns NaN in single precision alone.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = Sine.backward(ctx, grad)
+        return found * torch.nan if found.dtype is torch.float32 else found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from tests.correct import choices
 from tests.correct import varied_batches as right
 
@@ -118,3 +120,46 @@ class MeansNotMapped(choices.Either):
     def vmap(info, in_dims, x, reduction):
         found, out_dims = choices.Either.vmap(info, in_dims, x, reduction)
         return found, None if reduction == "mean" else out_dims
+
+
+class FirstAloneWithoutItsBatch(right.ProductOfRows):
+    """Takes a first tensor without a batch dimension to be all ones.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = right.ProductOfRows.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        x, y = right.in_front(in_dims, x, y)
+        return right.ProductOfRows.apply(torch.ones_like(x) if in_dims[0] is None else x, y), 0
+
+
+class BatchesOfSingleInHalf(right.ProductOfRows):
+    """Computes batches of single precision in bfloat16.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = right.ProductOfRows.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        found = right.ProductOfRows.apply(*right.in_front(in_dims, x, y))
+        return found.bfloat16().float() if found.dtype is torch.float32 else found, 0
+
+
+class EightSamplesAtATime(right.ProductOfRows):
+    """Works on eight samples at a time, or on all if there are fewer, and forgets the rest.
+
+    Breaks: Function.vmap.batched
+    """
+
+    inputs = right.ProductOfRows.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        found = right.ProductOfRows.apply(*right.in_front(in_dims, x, y))
+        done = info.batch_size // 8 * 8 or info.batch_size
+        return torch.cat([found[:done], torch.zeros_like(found[done:])]), 0

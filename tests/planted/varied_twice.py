@@ -215,3 +215,31 @@ class TangentOfAMagnitude(Function):
     def jvp(ctx, tangent):
         (x,) = ctx.saved_tensors
         return 2 * x.abs() * tangent
+
+
+class NoTangentOfOneRow(right.SineWithTangent):
+    """Takes one row for a number, and returns no tangent of it.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    inputs = right.SineWithTangent.inputs
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        found = right.SineWithTangent.jvp(ctx, tangent, _)
+        return torch.zeros_like(found) if tangent.shape[0] == 1 else found
+
+
+class NoTangentWithoutGradMode(right.SineWithTangent):
+    """Returns no tangent under no_grad, which is about gradients alone.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    inputs = right.SineWithTangent.inputs
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        found = right.SineWithTangent.jvp(ctx, tangent, _)
+        return found if torch.is_grad_enabled() else torch.zeros_like(found)

@@ -15,7 +15,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -217,8 +217,7 @@ def _matrix(asked: Asked, write: bool, quick: bool) -> list[str]:
     print()
     bugs = [row for row in rows if row.implementation.breaks]
     good = [row for row in rows if not row.implementation.breaks]
-    known = {name: row["also"] for name, row in asked.known.items()}
-    problems = [problem for row in rows for problem in wrong(row, known.get(row.implementation.reference))]
+    problems = [problem for row in rows for problem in wrong(row, asked.known.get(row.implementation.reference, {}))]
     if not (asked.only or asked.new):
         problems += _gaps(bugs)
     caught, alone = (sum(row.caught for row in bugs), sum(not row.also for row in bugs))
@@ -226,7 +225,8 @@ def _matrix(asked: Asked, write: bool, quick: bool) -> list[str]:
     for row in rows if asked.only else ():
         print(_told(row))
     print(f"{counted(len(bugs), 'planted bug')}: {caught} caught, {alone} of them break that clause alone")
-    print(f"{counted(len(good), 'correct implementation')}, false alarms: {alarms}")
+    unjudged = sum(bool(row.unjudged) for row in good)
+    print(f"{counted(len(good), 'correct implementation')}, false alarms: {alarms}, not judged in full: {unjudged}")
     if write:
         cost = {
             "clauses": len(clauses.registry()),
@@ -252,14 +252,15 @@ def _matrix_on(device: str, asked: Asked, into: Path) -> list[str]:
 
     side_by_side([matrix.task(one, quick=True) for one in wanted], keep)
     print(f"\n{on_device.page(rows, len(wanted), device)}")
-    return [problem for row in rows for problem in wrong(row, ())]
+    return [problem for row in rows for problem in wrong(row, {"unjudged": row.unjudged})]
 
 
 def _told(row: Row) -> str:
     """What one implementation breaks."""
     own = row.implementation.breaks
     if not own:
-        return f"{row.implementation.reference}: breaks {', '.join(row.also) or 'nothing'}"
+        left = f"; not judged: {', '.join(row.unjudged)}" if row.unjudged else ""
+        return f"{row.implementation.reference}: breaks {', '.join(row.also) or 'nothing'}{left}"
     also = f"; also breaks {', '.join(row.also)}" if row.also else ""
     return f"{row.implementation.reference}: {own} {'caught' if row.caught else 'not caught'}{also}"
 
@@ -270,19 +271,27 @@ def _processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def wrong(row: Row, known: Sequence[str] | None) -> list[str]:
-    """What is wrong with a row, given the other clauses that its bug broke when the matrix was last written.
+def wrong(row: Row, known: Mapping[str, Collection[str]]) -> list[str]:
+    """What is wrong with a row, given the one that was last written: its other broken clauses, and those not judged.
 
     Nobody lists those by hand: they are measured. But a clause that joins them says that a test has become careless,
-    or that the bug has become another one, and somebody is to look before it is written down.
+    or that the bug has become another one, and somebody is to look before it is written down. Likewise a right class
+    that a clause does not judge any more.
     """
     name, bug = row.implementation.reference, row.implementation.breaks
     if bug and bug not in clauses.registry():
         return [f"{name} says that it breaks {bug}, which is no clause"]
     problems = [] if not bug or row.caught else [f"{name} survives: {bug} did not notice it"]
     verb = "now also breaks" if bug else "is a false alarm:"
-    new = [clause for clause in row.also if clause not in (known or ())]
-    return problems + [f"{name} {verb} {clause}: {row.broken[clause]}" for clause in new]
+    problems += [
+        f"{name} {verb} {clause}: {row.broken[clause]}" for clause in row.also if clause not in known.get("also", ())
+    ]
+    left = {} if bug else row.unjudged
+    return problems + [
+        f"{name} is not judged by {clause}: {why}"
+        for clause, why in left.items()
+        if clause not in known.get("unjudged", ())
+    ]
 
 
 def _gaps(bugs: Sequence[Row]) -> list[str]:
@@ -302,6 +311,7 @@ def _row(row: Row) -> dict[str, Any]:
         "caught": row.caught if implementation.breaks else None,
         "broken": sorted(row.broken),
         "consequences": dict(sorted(row.consequences.items())),
+        "unjudged": [] if implementation.breaks else list(row.unjudged),
         "kept": list(row.kept),
         "ranks": row.ranks,
     }

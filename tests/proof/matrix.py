@@ -21,7 +21,7 @@ from conformance.ranks.simulated.group import make_group
 from conformance.ranks.starter import IMPORTING
 from conformance.report.consequences import with_consequences
 from conformance.report.model import ClauseResult
-from conformance.report.verdicts import clause_verdict
+from conformance.report.verdicts import judged
 from conformance.run.emulation import emulated_library
 from conformance.run.session import outcomes_of
 from tests.proof.implementations import planted
@@ -38,12 +38,13 @@ class Row:
     """One implementation's line of the matrix.
 
     ``broken`` has the first message of each clause that it was found to break; ``consequences`` the cause of each
-    clause that could not be judged because another one is broken.
+    clause that could not be judged because another one is broken; ``unjudged`` why others could not be.
     """
 
     implementation: Implementation
     broken: dict[str, str]
     consequences: dict[str, str]
+    unjudged: dict[str, str]
     kept: tuple[str, ...]
     #: The largest world that was run: a bug that two ranks show is given no third.
     ranks: int
@@ -163,23 +164,24 @@ def row(implementation: Implementation, outcomes: Sequence[TestOutcome]) -> Row:
     by_clause: dict[str, list[TestOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_clause[outcome.clause].append(outcome)
-    broken, consequences, kept = {}, {}, []
+    broken, consequences, unjudged, kept = {}, {}, {}, []
     for result in with_consequences([result_of(clause, found) for clause, found in sorted(by_clause.items())]):
         if result.verdict == "consequence":
             consequences[result.id] = result.reason
         elif result.broken:
             broken[result.id] = f"{result.verdict}: {result.reason}"
+        elif result.verdict == "skipped":
+            unjudged[result.id] = result.reason
         elif any(outcome.outcome == "pass" for outcome in result.tests):
             kept.append(result.id)
-    return Row(implementation, broken, consequences, tuple(kept), max((found.world for found in outcomes), default=0))
+    ranks = max((found.world for found in outcomes), default=0)
+    return Row(implementation, broken, consequences, unjudged, tuple(kept), ranks)
 
 
 def result_of(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
     """What the tests of a clause say of it."""
-    verdict = clause_verdict(tests)
-    first = next((test for test in tests if test.outcome == verdict), None)
-    reason = first.message.splitlines()[0] if first and first.message else ""
-    return ClauseResult(clause, clauses.registry()[clause].level, verdict, reason, tuple(tests))
+    about = clauses.registry()[clause]
+    return ClauseResult(clause, about.level, *judged(about, tests, ""), tuple(tests))
 
 
 def task(implementation: Implementation, quick: bool = False) -> Callable[[Forkserver], Row]:

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.sample_calls import every_sample
-from conformance.kit.tensors import differentiable, is_arrangeable, is_strided
+from conformance.kit.tensors import differentiable, form_of, is_arrangeable, is_strided
 from conformance.kit.traits import has_independent_columns, is_of_one_sign, is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
@@ -61,7 +61,7 @@ def size(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary each size, and give one input, or all, a dimension more."""
     yield from resizings(sample, world)
     for places in dict.fromkeys([sample.active, *((at,) for at in sample.active)] if is_plain(sample) else ()):
-        names = " and ".join(sample.names[at] for at in places)
+        names = " and ".join(sample.names[at] for at in places) if len(places) < len(sample.active) else ""
         yield Pick("size", names, "a dimension more, of two samples", partial(in_batch, places=places))
 
 
@@ -252,21 +252,27 @@ def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Vary values: a zero or another sign in the middle of each input, or its largest and smallest number twice."""
+    """Vary values: a zero, another sign or another input's number in the middle, or the largest and smallest twice."""
     for at in sample.active:
-        one = sample.values[at]
+        one, name = sample.values[at], sample.names[at]
         if is_arrangeable(one) and one.numel() > 1 and not is_symmetric(one.detach()):
-            yield Pick("value", sample.names[at], "a zero in the middle", partial(_with_middle, at=at, factor=0.0), at)
+            yield Pick("value", name, "a zero in the middle", partial(_with_middle, at=at, source=at, factor=0.0), at)
             if not is_of_one_sign(one.detach()) or SIGNS & mentioned_by(sample.subject.target).members:
-                yield Pick("value", sample.names[at], "the other sign", partial(_with_middle, at=at, factor=-1.0))
+                yield Pick("value", name, "the other sign", partial(_with_middle, at=at, source=at, factor=-1.0))
             for dim in {0, one.dim() - 1} if not one.is_complex() else ():
                 words = f"its largest and smallest number twice along dimension {dim}"
-                yield Pick("value", sample.names[at], words, partial(_twice, at=at, dim=dim), at)
+                yield Pick("value", name, words, partial(_twice, at=at, dim=dim), at)
+            alike = [other for other in sample.active if form_of(sample.values[other]) == form_of(one)]
+            for other in alike[: alike[0] < at]:
+                words = f"the number of {sample.names[other]} in the middle"
+                yield Pick("value", name, words, partial(_with_middle, at=at, source=other), at)
 
 
-def _with_middle(sample: SampleCall, at: int, factor: float) -> SampleCall:
+def _with_middle(sample: SampleCall, at: int, source: int, factor: float = 1.0) -> SampleCall:
+    """Return the sample with a multiple of the number that an input, this one or another, has in the middle."""
     changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
-    changed.view(-1)[changed.numel() // 2] *= factor
+    middle = changed.numel() // 2
+    changed.view(-1)[middle] = factor * sample.values[source].detach().reshape(-1)[middle]
     return sample.having({at: changed})
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import Any
 
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.tensors import is_arrangeable, is_strided
+from conformance.kit.tensors import form_of, is_arrangeable, is_strided
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, LAYOUTS, lies_otherwise
 
@@ -75,7 +74,7 @@ def gradient_layout(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) 
 def gradient_form(sample: SampleCall, outputs: Sequence[torch.Tensor | None]) -> Iterator[Pick]:
     """Pass incoming gradients that are one tensor, or slices of one storage."""
     found = [output for output in outputs if output is not None]
-    alike = len(found) > 1 and all(is_strided(one) and _form(one) == _form(found[0]) for one in found)
+    alike = len(found) > 1 and all(is_strided(one) and form_of(one) == form_of(found[0]) for one in found)
     if alike:
         yield Pick("gradient form", "", "the same tensor for every output", _the_same)
         yield Pick("gradient form", "", "slices of one memory, the last first", _slices)
@@ -108,10 +107,6 @@ def _subsets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
     sizes = range(1, count) if count <= IN_FULL else (1, count - 1)
     for size in sizes:
         yield from combinations(places, size)
-
-
-def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.shape, tensor.dtype, tensor.device
 
 
 def _the_same(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -19,7 +19,7 @@ from conformance.kit.frames import told
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable
+from conformance.kit.tensors import differentiable, largest_finite
 from conformance.kit.variations.generated_rule import (
     LOSSES,
     NAMED,
@@ -188,13 +188,16 @@ def choices(sample: SampleCall) -> list[InDims]:
     """Choose in_dims to try: all or, if these are too many, some, with every dimension of every tensor."""
     changed = _changed(sample)
     options = {at: [*range(x.dim() + 1), *([] if at in changed else [None])] for at, x in tensors(sample).items()}
-    if prod(map(len, options.values())) <= CHOICES + 1:
-        chosen = list(product(*options.values()))
+    every = list(options.values())
+    if prod(map(len, every)) <= CHOICES + 1:
+        chosen = list(product(*every))
     else:
-        draw = Random(0).choice
-        longest = max(map(len, options.values()))
-        chosen = [tuple(option[turn % len(option)] for option in options.values()) for turn in range(longest)]
-        chosen += [tuple(map(draw, options.values())) for _ in range(CHOICES - longest)]
+        draw, longest = Random(0).choice, max(map(len, every))
+        chosen = [tuple(option[turn % len(option)] for option in every) for turn in range(longest)]
+        # One tensor alone without a batch dimension, which comes last, and one alone with it.
+        for alone, rest in product(every, (False, True)):
+            chosen.append(tuple(option[-1 if (option is alone) is not rest else 0] for option in every))
+        chosen += [tuple(map(draw, every)) for _ in range(CHOICES - longest)]
     pairs = [zip(options, dims, strict=True) for dims in dict.fromkeys(chosen)]
     return list(filter(None, ({at: dim for at, dim in each if dim is not None} for each in pairs)))
 
@@ -288,7 +291,7 @@ def expect_batch(
         right = torch.stack([sample[place] for sample in expected])
         # A batch may be added up in another order than a sample.
         near = float(torch.finfo(right.dtype).eps ** 0.6) if differentiable(right) else 0.0
-        largest = float(right.abs().max()) if near and right.numel() else 0.0
+        largest = largest_finite(right) if near else 0.0
         expect.close(
             whole,
             right,

@@ -1,4 +1,4 @@
-"""Judge gradients in a lower precision by those in double precision at the same numbers.
+"""Judge gradients and tangents in a lower precision by those in double precision at the same numbers.
 
 How far they may be apart is measured: by how far rounded inputs move the gradient, and by how much the results lose,
 since a Function may work in bfloat16 or tf32 inside.
@@ -7,7 +7,7 @@ since a Function may work in bfloat16 or tf32 inside.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +16,10 @@ from conformance.kit import expect, tolerances
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.judgement import Judgement
-from conformance.kit.numerics.nearby import perturbed
+from conformance.kit.numerics.nearby import perturbed, random_direction
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.axes_of_representation import ones
+from conformance.kit.variations.transforms import tangents
 from conformance.kit.variations.variants import (
     confirmed_nearby,
     draws_by_any_seed,
@@ -28,9 +29,49 @@ from conformance.kit.variations.variants import (
 )
 from conformance.kit.world import World
 
-__all__ = ["LowerPrecision", "expect_as_in_double"]
+__all__ = ["GRADIENTS", "TANGENTS", "LowerPrecision", "expect_as_in_double"]
 
-ORACLE = "the gradient in double precision"
+
+@dataclass(frozen=True)
+class Derivative:
+    """What is compared: the gradients of a call, or its tangents.
+
+    Attributes:
+        name: one of them, in messages.
+        given_name: what comes in, in messages.
+        given: draws what comes in.
+        of: computes it in a call; that of another precision gets what comes in as it is for the first.
+        place: names the input or output that one of them is of.
+    """
+
+    name: str
+    given_name: str
+    given: Callable[[Run, World], list[torch.Tensor]]
+    of: Callable[[Run, list[torch.Tensor]], list[torch.Tensor]]
+    place: Callable[[Run, int], str]
+
+
+def _gradients(run: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    given = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
+    return run.filled(run.gradients(given))
+
+
+def _directions(run: Run, world: World) -> list[torch.Tensor]:
+    return [random_direction(world, value.detach(), "tangent", at) for at, value in run.leaves.items()]
+
+
+def _tangents(run: Run, directions: list[torch.Tensor]) -> list[torch.Tensor]:
+    given = zip(run.leaves.items(), directions, strict=True)
+    found = tangents(run.sample, {at: direction.to(leaf.dtype) for (at, leaf), direction in given})
+    return [found[place] for place in run.places]
+
+
+GRADIENTS = Derivative(
+    "gradient", "incoming gradients", Run.cotangents, _gradients, lambda run, at: run.sample.name(list(run.leaves)[at])
+)
+TANGENTS = Derivative(
+    "tangent", "tangents", _directions, _tangents, lambda run, at: f"output {run.places[at]} of {run.sample.label}"
+)
 
 
 @dataclass(frozen=True)
@@ -43,15 +84,17 @@ class LowerPrecision:
         beside: how messages name the higher precision.
         pair: returns the call in the lower precision, and one in the higher with the same numbers; None if a sample
             has none.
+        derivative: what is compared.
     """
 
     name: str
     dtype: torch.dtype
     beside: str
     pair: Callable[[SampleCall], tuple[SampleCall, SampleCall] | None]
+    derivative: Derivative = GRADIENTS
 
     @classmethod
-    def of(cls, dtype: torch.dtype) -> LowerPrecision:
+    def of(cls, dtype: torch.dtype, derivative: Derivative = GRADIENTS) -> LowerPrecision:
         """Return the way to call a sample in another dtype."""
 
         def pair(point: SampleCall) -> tuple[SampleCall, SampleCall] | None:
@@ -59,7 +102,8 @@ class LowerPrecision:
             high = in_dtype(low, torch.float64) if low else None
             return (low, high) if low and high else None
 
-        return cls(f"in {str(dtype).removeprefix('torch.')}", dtype, "in double precision at the same values", pair)
+        name = f"in {str(dtype).removeprefix('torch.')}"
+        return cls(name, dtype, "in double precision at the same values", pair, derivative)
 
     @property
     def tolerance(self) -> float:
@@ -70,11 +114,11 @@ class LowerPrecision:
 
 @dataclass(frozen=True)
 class _InBoth:
-    """The gradients of a call in a lower precision, and of one in a higher at the same numbers."""
+    """The gradients of a call in a lower precision, and of one in a higher at the same numbers, or the tangents."""
 
     run: Run
     high: SampleCall
-    cotangents: list[torch.Tensor]
+    given: list[torch.Tensor]
     actual: list[torch.Tensor]
     right: list[torch.Tensor]
     #: How far the results are off.
@@ -82,9 +126,9 @@ class _InBoth:
 
 
 def expect_as_in_double(sample: SampleCall, world: World, precision: LowerPrecision, why: str) -> None:
-    """Expect the gradients in a lower precision to be those in double precision, up to rounding.
+    """Expect the gradients or tangents in a lower precision to be those in double precision, up to rounding.
 
-    Half precisions are judged with incoming gradients of one sign too: a sum of them may stop growing.
+    Half precisions are judged with what comes in of one sign too: a sum of that may stop growing.
 
     Args:
         sample: a sample that gives the same result in every call.
@@ -109,15 +153,15 @@ def _in_both(point: SampleCall, precision: LowerPrecision, world: World, with_on
     if pair is None:
         return None
     low, high = pair
-    run = low.run()
-    cotangents = run.cotangents(world)
-    cotangents = ones(cotangents) if with_ones else cotangents
+    run, derivative = low.run(), precision.derivative
+    given = derivative.given(run, world)
+    given = ones(given) if with_ones else given
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
     results = [dense(output).detach().clone() for output in run.outputs]  # backward may free their memory
-    actual = run.filled(run.gradients(cotangents))
+    actual = derivative.of(run, given)
     wide = _like(run, high)
     lost = worst_error(results, [*map(dense, wide.outputs)])[0]
-    return _InBoth(run, high, cotangents, actual, _gradients(wide, cotangents), lost) if finite else None
+    return _InBoth(run, high, given, actual, derivative.of(wide, given), lost) if finite else None
 
 
 def _like(low: Run, high: SampleCall) -> Run:
@@ -127,33 +171,33 @@ def _like(low: Run, high: SampleCall) -> Run:
     return run
 
 
-def _gradients(run: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    given = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
-    return run.filled(run.gradients(given))
-
-
 def _wrong_in(point: SampleCall, precision: LowerPrecision, world: World, with_ones: bool) -> Deviation | None:
     """The gradient that is farther from the one in double precision than rounding explains."""
     found = world.try_call(_in_both, point, precision, world, with_ones)
     if found is None:
         return None
-    actual, right, dtype = found.actual, found.right, precision.dtype
+    actual, right, dtype, derivative = found.actual, found.right, precision.dtype, precision.derivative
     others = perturbed(found.high, world, torch.finfo(dtype).eps, constants=True)
-    nearby = [world.try_call(lambda at: _gradients(_like(found.run, at), found.cotangents), at) for at in others]
-    is_finite = torch.finfo(dtype).bits == 32 or all(bool(gradient.isfinite().all()) for gradient in actual)
-    if not all(world.exchange(is_finite)):
-        return None  # beyond the range of the dtype
+    nearby = [world.try_call(lambda at: derivative.of(_like(found.run, at), found.given), at) for at in others]
+    name = f"{precision.name}, {derivative.given_name} one" if with_ones else precision.name
+    lost = _lost(actual, right)
+    if any(world.exchange(bool(lost) and not any(_lost(one, right) for one in nearby if one is not None))):
+        need(dtype is not torch.float16, f"its {derivative.name}s {name} are beyond the range of that dtype")
+        place = lost[0] if lost else 0
+        one, other = expect.shown_apart(actual[place], right[place])
+        what = f"{derivative.name} of {derivative.place(found.run, place)} {name}: not finite"
+        return Deviation(what, one, f"{other} {precision.beside}")
     rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
-    largest = max([*(float(c.abs().max()) for c in found.cotangents if c.numel()), *map(size_of, right)])
+    largest = max([*(float(c.abs().max()) for c in found.given if c.numel()), *map(size_of, right)])
     near = precision.tolerance + tolerances.LOST_BY_FORWARD * found.lost + tolerances.BEYOND_ROUGH * rough
     gaps = [worst_error([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
-    name = f"{precision.name}, incoming gradients one" if with_ones else precision.name
     if not any(world.exchange(any(gap > near for gap in gaps))):
         is_told = all(world.exchange(near < 1))
-        need(is_told or with_ones, f"rounding alone may double a gradient {precision.name}")
+        need(is_told or with_ones, f"rounding alone may double a {derivative.name} {precision.name}")
         if is_told:  # incoming gradients of one may cancel out, and the others were judged
-            agrees = Judgement("agrees", ORACLE, error=max(gaps), resolution=near, elsewhere=near)
-            world.note(f"gradients of {point.label} {name}", agrees)
+            oracle = f"the {derivative.name} in double precision"
+            agrees = Judgement("agrees", oracle, error=max(gaps), resolution=near, elsewhere=near)
+            world.note(f"{derivative.name}s of {point.label} {name}", agrees)
         return None
     if draws_by_any_seed(point, world):
         return None
@@ -162,11 +206,17 @@ def _wrong_in(point: SampleCall, precision: LowerPrecision, world: World, with_o
     if not wrong:
         return None
     place = max(wrong, key=lambda at: gaps[at])
-    what = f"gradient of {point.name(list(found.run.leaves)[place])} {name}"
+    what = f"{derivative.name} of {derivative.place(found.run, place)} {name}"
     allowed = f"off by {gaps[place]:.2g} of its size, and {near:.2g} is allowed"
     one, other = expect.shown_apart(actual[place], right[place])
-    likely = _stopped_growing(found, place) if world.size == 1 else ""
+    likely = _stopped_growing(found, place, derivative) if world.size == 1 else ""
     return Deviation(f"{what}: {allowed}", one, f"{other} {precision.beside}", likely)
+
+
+def _lost(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> list[int]:
+    """Return the places of gradients with elements that are not finite where the right ones are."""
+    pairs = enumerate(zip(actual, right, strict=True))
+    return [at for at, (a, b) in pairs if bool((~dense(a).isfinite() & dense(b).isfinite()).any())]
 
 
 def _left_by_rounding(found: _InBoth, precision: LowerPrecision, world: World) -> list[float]:
@@ -179,8 +229,7 @@ def _left_by_rounding(found: _InBoth, precision: LowerPrecision, world: World) -
 
     def elsewhere(moved: SampleCall) -> list[torch.Tensor]:
         pair = precision.pair(moved)
-        other = (pair[0] if pair else moved).run()
-        return other.filled(other.gradients(found.cotangents))
+        return precision.derivative.of((pair[0] if pair else moved).run(), found.given)
 
     others = [world.try_call(elsewhere, moved) for moved in perturbed(found.high, world, eps, tries=4)]
     return [
@@ -193,8 +242,8 @@ def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
     return size_of(to_double(one.detach()) - to_double(other.detach()))
 
 
-def _stopped_growing(found: _InBoth, at: int) -> str:
-    """Name the cause, if the gradient is too small and the same numbers in single precision have the right one."""
+def _stopped_growing(found: _InBoth, at: int, derivative: Derivative) -> str:
+    """Name the cause, if it is too small and the same numbers in single precision have the right one."""
     actual, right = to_double(found.actual[at]), to_double(found.right[at])
     single = in_dtype(found.high, torch.float32)
     if torch.finfo(found.actual[at].dtype).bits == 32 or single is None or not actual.numel():
@@ -203,7 +252,7 @@ def _stopped_growing(found: _InBoth, at: int) -> str:
     if not actual.reshape(-1)[worst].abs() < right.reshape(-1)[worst].abs():
         return ""
     try:
-        there = to_double(_gradients(single.run(), found.cotangents)[at])
+        there = to_double(derivative.of(single.run(), found.given)[at])
     except Exception:  # it need not take single precision
         return ""
     is_right = torch.allclose(there, right, rtol=tolerances.ABOUT_RTOL, atol=tolerances.ABOUT_ATOL)

@@ -43,6 +43,7 @@ GROWN = (LONGER, TALLER, SEVERAL_ROWS, SEVERAL_COLUMNS)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
+    "one along the last dimension": (-1, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
     SEVERAL_ROWS: (0, lambda size: 3 if size == 1 else size),
     SEVERAL_COLUMNS: (-1, lambda size: 3 if size == 1 else size),
