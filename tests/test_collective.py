@@ -210,6 +210,29 @@ def test_a_layout_that_one_rank_refuses_while_others_wait_is_told_with_its_error
     assert "rank 0, not rank 1: ValueError: another layout, please" in flat(error)
 
 
+class SumThatIsNoNumber(right.AllReduce):
+    """A sum that is no number anywhere."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return right.AllReduce.forward(ctx, x, group) * torch.nan
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_results_that_are_no_numbers_leave_the_gradient_unjudged(ranks):
+    with pytest.raises(ConformanceError, match="incomplete") as error:
+        check(
+            SumThatIsNoNumber,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> R",
+            ranks=ranks,
+            only="Collective.backward.gradient" if ranks > 1 else "Collective.forward.one-rank",
+            simulated=True,
+        )
+    assert "no gradient of sample 0 is judged: its results are infinite or not a number" in flat(error)
+
+
 class SumFromRankZero(torch.autograd.Function):
     """A sum whose backward needs rank 0 of all ranks, which is not in every group."""
 
