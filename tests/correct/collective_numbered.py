@@ -44,6 +44,8 @@ class FromARankOfTheWorld(Function):
 class FromTheLastRankOfTheWorld(FromARankOfTheWorld):
     """Is told the last rank, which every world has."""
 
+    TYPES = "V -> R"
+
     @staticmethod
     def inputs():
         yield _matrix(), rank_and_size()[1] - 1, GROUP

@@ -63,6 +63,8 @@ class RootIsAPlaceInBackward(numbered.FromARankOfTheWorld):
     Breaks: Collective.group.subgroup
     """
 
+    TYPES = "V -> R"
+
     @staticmethod
     def inputs():
         return numbered.inputs()

@@ -1,4 +1,4 @@
-"""Planted bugs: collectives whose results are infinite or no number in places, and whose gradient is wrong elsewhere."""
+"""Planted bugs: collectives whose results are infinite in places, and whose gradient is wrong elsewhere."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class GatherOfCausalScoresForOneLoss(right.GatherOfCausalScores):
     Breaks: Collective.backward.gradient
     """
 
+    TYPES = "V -> R"
+
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
@@ -31,6 +33,8 @@ class SumWithoutFirstTwice(right.SumWithoutFirst):
 
     Breaks: Collective.backward.gradient
     """
+
+    TYPES = "P -> R"
 
     @staticmethod
     @once_differentiable

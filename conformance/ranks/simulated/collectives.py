@@ -53,7 +53,7 @@ def _without_gaps(tensor: Tensor) -> Tensor:
 
 
 def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:
-    """Each tensor is the sum, or another reduction, of those of all ranks at its place; one rank alone reads nothing."""
+    """Each tensor is the sum, or another reduction, of those of all ranks at its place. One rank moves nothing."""
     if len(tensors) == 1 and not any(tensor.is_sparse for tensor in tensors[0]):
         return [[]]
     sums = [tuple(map(memory, each)) for each in zip(*tensors, strict=True)]
