@@ -184,6 +184,55 @@ def test_a_collective_that_refuses_one_rank_breaks_the_clause_on_that_alone(simu
     assert "Subject(..., ranks=(2, 3))" in one_rank.tests[0].message
 
 
+class SumThatRankZeroRefuses(right.AllReduce):
+    """A sum that rank 0 alone refuses if its argument is not contiguous."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        if dist.get_rank(group) == 0 and not x.is_contiguous():
+            raise ValueError("another layout, please")
+        return right.AllReduce.forward(ctx, x, group)
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_layout_that_one_rank_refuses_while_others_wait_is_told_with_its_error(simulated):
+    with pytest.raises(ConformanceError) as error:
+        check(
+            SumThatRankZeroRefuses,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> R",
+            ranks=2,
+            only="Collective.forward.any-layout",
+            simulated=simulated,
+            strict=True,
+        )
+    assert "rank 0, not rank 1: ValueError: another layout, please" in flat(error)
+
+
+class SumThatIsNoNumber(right.AllReduce):
+    """A sum that is no number anywhere."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return right.AllReduce.forward(ctx, x, group) * torch.nan
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_results_that_are_no_numbers_leave_the_gradient_unjudged(ranks):
+    with pytest.raises(ConformanceError, match="incomplete") as error:
+        check(
+            SumThatIsNoNumber,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> R",
+            ranks=ranks,
+            only="Collective.backward.gradient" if ranks > 1 else "Collective.forward.one-rank",
+            simulated=True,
+        )
+    assert "no gradient of sample 0 is judged: its results are infinite or not a number" in flat(error)
+
+
 class SumFromRankZero(torch.autograd.Function):
     """A sum whose backward needs rank 0 of all ranks, which is not in every group."""
 

@@ -623,6 +623,20 @@ def test_what_a_backend_refuses_is_an_exception_of_the_rank_that_calls_it(three)
     results(three, body)
 
 
+def test_one_rank_alone_reads_nothing_of_a_tensor_whose_elements_share_memory():
+    """Gloo returns at once in a group of one rank, where nothing has to move."""
+
+    def body(world):
+        for collective in (dist.all_reduce, lambda x: dist.reduce(x, 0), lambda x: dist.broadcast(x, 0)):
+            row = torch.tensor([1.0, 2.0])
+            collective(row.expand(3, 2))
+            assert row.tolist() == [1.0, 2.0]
+        return True
+
+    with Simulation(1) as alone:
+        assert results(alone, body) == [True]
+
+
 def test_autograd_sees_of_what_arrives_what_it_sees_with_gloo(three):
     """Gloo and NCCL copy what is gathered out of a buffer of their own."""
 

@@ -90,9 +90,12 @@ def reshared(share: torch.Tensor, rank: int, size: int, *key: object) -> torch.T
 
 
 def cotangent(kind: Type, result: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
-    """A random gradient for a result of a type: each rank's own for R and V, the same on every rank for I and P."""
+    """A random gradient for a result of a type: each rank's own for R and V, the same on every rank for I and P.
+
+    Elements that are infinite or no number, as a mask makes them, get none: differences show nothing there.
+    """
     drawn = _drawn(result, torch.randn, rank if kind.loss_differs else "all", *key)
-    return drawn.to(result.device, result.dtype)
+    return drawn.to(result.device, result.dtype).where(result.detach().isfinite(), 0)
 
 
 def cotangents_by_types(kinds: Sequence[Type], results: Sequence[torch.Tensor], rank: int) -> list[torch.Tensor | None]:

@@ -33,7 +33,7 @@ from conformance.kit.spmd.late import are_near, copies, gradients_with_late, res
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
-from conformance.kit.spmd.wrong_gradients import wrong_gradient
+from conformance.kit.spmd.wrong_gradients import need_numbers, wrong_gradient
 from conformance.kit.typed_values import cotangent
 
 Data = Callable[[torch.Tensor], torch.Tensor]
@@ -228,5 +228,6 @@ def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
     for claim in found:
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", f"all{AS_AMONG_SEVERAL}")
+        need_numbers(claim)
         why = wrong_gradient(claim, world)
         expect.that(not why, f"{claim.call.label} in a group of one rank: {why}{AS_AMONG_SEVERAL}")

@@ -35,11 +35,13 @@ from conformance.kit.spmd.claims import (
 from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.smaller_worlds import (
     OF_AS_MANY,
+    by_ranks_of_the_world,
     expect_alike_everywhere,
     fitting,
     forth_and_back,
     made_for,
     may_count_ranks,
+    refuses,
 )
 from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
@@ -73,12 +75,14 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
             expect_alike_everywhere(claim, world)
             ours = theirs = fitting(claim, alike, world) if is_smaller else claim
         world.exchange(None)
-        expected = among(world, alike, partial(_seen, theirs))
-        actual = among(world, members, partial(_seen, ours))
-        why = among(world, members, partial(_why_not, ours))
         shapes = world.exchange([tuple(tensor.shape) for tensor in claim.call.tensors])
         # Otherwise the first ranks have other arguments.
-        if ours is not theirs or all(shape == shapes[0] for shape in shapes):
+        is_comparable = ours is not theirs or all(shape == shapes[0] for shape in shapes)
+        expected = among(world, alike, partial(_seen, theirs))
+        ours = _as_ranks_are_named(ours, members, world, expected) if is_comparable else ours
+        actual = among(world, members, partial(_seen, ours))
+        why = among(world, members, partial(_why_not, ours))
+        if is_comparable:
             _compare(claim, members, world, actual, expected)
         known = any(world.exchange(why or "")) and wrong_gradient(claim, world)
         told = next(filter(None, world.exchange(why or "")), "")
@@ -119,14 +123,30 @@ def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
     return call.told(found.why)
 
 
-def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | None, expected: Seen | None) -> None:
-    """Hold what a group gave against what the first ranks gave; both are known to those that were in both."""
+def _as_ranks_are_named(ours: Claim, members: Sequence[int], world: World, expected: Seen | None) -> Claim:
+    """The claim with whole numbers as the Function reads them: they may be ranks of the world, or places in a group."""
+    others = list(by_ranks_of_the_world(ours, members, world))
+    for one in (ours, *others) if others else ():
+        if not refuses(one, members, world):
+            actual = among(world, members, partial(_seen, one))
+            if not any(world.exchange(_differing(actual, expected))):
+                return one
+    return ours
+
+
+def _differing(actual: Seen | None, expected: Seen | None) -> list[Any]:
+    """What a group gave otherwise than the first ranks: known to those that were in both."""
     wrong: list[Any] = []
     if actual is not None and expected is not None:
         for place, (ours, theirs) in enumerate(zip(actual[1], expected[1], strict=True)):
             triples = zip(actual[0], ours, theirs, strict=True)
             wrong += [[name, place, shown(one), shown(other)] for name, one, other in triples if not _near(one, other)]
-    for found in filter(None, world.exchange(wrong[:1])):
+    return wrong[:1]
+
+
+def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | None, expected: Seen | None) -> None:
+    """Hold what a group gave against what the first ranks gave."""
+    for found in filter(None, world.exchange(_differing(actual, expected))):
         ((name, place, was, right),) = found
         where = f"{name} on rank {members[place]}, rank {place} of the group"
         raise Deviation(

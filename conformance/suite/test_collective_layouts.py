@@ -26,7 +26,7 @@ from conformance.kit.spmd.owed import backward
 from conformance.kit.tensors import largest_finite, shares_elements
 from conformance.kit.typed_values import cotangent
 from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
-from conformance.kit.world import SPOILED
+from conformance.kit.world import SPOILED, LeftAlone
 
 EXPANDED = "expanded from one number"
 UNASKED = "no argument could have another layout, it draws random numbers, or writes to elements that share memory"
@@ -125,7 +125,8 @@ def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) ->
     for claim in claims(subject, world):
         mine = claim.held(world)
         exact = claim.call.as_called(mine)
-        strange = [LAYOUTS[layout](x) if differentiable(x) else x for x in exact]
+        # Of copies: a Function may change what it is given.
+        strange = [LAYOUTS[layout](x.clone()) if differentiable(x) else x.clone() for x in exact]
         differs = any(map(lies_otherwise, strange, exact))
         if not any(world.exchange(differs)):
             continue
@@ -147,16 +148,26 @@ def _expect_same_or_refused(
         return False  # to write into an expanded tensor is not defined
     world.known[SPOILED] = True  # until it is over: some write past the end of such an argument
     actual = _ended(lambda: claim.call.called(strange, world_group()))
-    said = world.exchange(isinstance(actual, Exception))
     what = f"{claim.call.label} with arguments that are {layout}"
-    if any(said) and not all(said):
-        raise Deviation(f"ranks that raise an error for {what}", f"rank {said.index(True)} alone", "all, or none")
+    _expect_all_or_none_to_raise(actual, what, world)
     if isinstance(actual, list):
         assert isinstance(expected, list)
         if not _expect_same("result", f"of {what}", actual, expected, world):
             return True  # the ranks that it is wrong on say so
     world.known.pop(SPOILED)
     return True
+
+
+def _expect_all_or_none_to_raise(ended: Ended, what: str, world: World) -> None:
+    raised = f"{type(ended).__name__}: {ended}" if isinstance(ended, Exception) else ""
+    try:
+        said = world.exchange(raised, raised=bool(raised))
+    except LeftAlone:
+        said = [raised if rank == world.rank else "" for rank in range(world.size)]
+    if any(said) and not all(said):
+        which = next(rank for rank, error in enumerate(said) if error)
+        found = f"rank {which}, not rank {said.index('')}: {said[which]}"
+        raise Deviation(f"ranks that raise an error for {what}", found, "all, or none")
 
 
 def _expect_same(name: str, of: str, actual: _Tensors, expected: _Tensors, world: World, note: str = "") -> bool:

@@ -36,7 +36,7 @@ from conformance.kit.spmd.joint import detectable
 from conformance.kit.spmd.late import are_gradients_left_behind, are_results_left_behind, results_with_late
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
-from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
+from conformance.kit.spmd.wrong_gradients import need_numbers, need_right_gradient, need_sums, wrong_gradient
 from conformance.kit.tensors import largest_finite, to_double
 
 ROUNDING_ONLY = "rounding only: ranks compute it in different orders; let one rank compute it, or all in the same order"
@@ -167,6 +167,7 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps", "none", "at least one; give it with types=")
         need(not claim.ranks_that_differ(), "results do not have their types; see Collective.forward.types")
+        need_numbers(claim)
         why = wrong_gradient(claim, world)
         need_sums(why)
         if why:

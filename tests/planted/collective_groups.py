@@ -6,6 +6,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from tests.correct import collective as right
+from tests.correct import collective_numbered as numbered
 from tests.correct import collective_tangents as tangents
 from tests.correct._collectives import dense, matrix_and_group, summed
 
@@ -54,6 +55,25 @@ class TangentOfTheWorld(tangents.Reduce):
     @staticmethod
     def jvp(ctx, tangent, _):
         return summed(tangent, None)
+
+
+class RootIsAPlaceInBackward(numbered.FromARankOfTheWorld):
+    """Takes the root, a rank of the world, for a place in the group: in backward alone.
+
+    Breaks: Collective.group.subgroup
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        return numbered.inputs()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = summed(grad, ctx.group)
+        return total if dist.get_rank(ctx.group) == ctx.root else total * 0, None, None
 
 
 class DividesByTheWorld(right.Copy):

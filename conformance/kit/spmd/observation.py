@@ -38,6 +38,13 @@ class Observation:
     gradients: dict[LossOfResult, list[list[torch.Tensor | None]]]
     is_exact: bool = False
 
+    @property
+    def has_no_number(self) -> bool:
+        """Whether every element that has a gradient is infinite or no number, on every rank."""
+        every = [results[at] for results in self.results for at in self.differentiable]
+        told = [y.isfinite() for y in every if y is not None and y.numel()]
+        return bool(told) and not any(bool(finite.any()) for finite in told)
+
     def differing(self, result: int) -> tuple[int, int] | None:
         """Return two ranks whose results are not the same bit for bit."""
         first = _bits(self.results[0][result])
@@ -137,9 +144,10 @@ def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision:
     if one is None or exact is None or one.shape != exact.shape:
         return one is exact
     wide, other = to_double(one), to_double(exact)
-    return not wide.numel() or bool(
-        (wide - other).abs().max() <= tolerances.AS_IN_DOUBLE * precision * other.abs().max()
-    )
+    # What a mask makes infinite or no number is the same in every precision.
+    alike = ~wide.isfinite() & ((wide == other) | (wide.isnan() & other.isnan()))
+    apart, size = (wide - other).masked_fill(alike, 0), other.masked_fill(alike, 0)
+    return not wide.numel() or bool(apart.abs().max() <= tolerances.AS_IN_DOUBLE * precision * size.abs().max())
 
 
 def _bits(tensor: torch.Tensor | None) -> object:

@@ -22,10 +22,11 @@ from conformance.kit.spmd.tensor_calls import TensorCall, with_own
 from conformance.kit.stand_ins import replaced
 from conformance.kit.tensors import differentiable, fingerprint
 from conformance.kit.typed_values import Ranks
-from conformance.kit.world import World
+from conformance.kit.world import LeftAlone, World
 
 OF_THE_WORLD = "its samples contain numbers that differ from rank to rank, such as lengths, which fit no other group"
 OF_AS_MANY = "its samples contain values that may depend on the number of ranks, and it raises an error with fewer"
+NEIGHBOURS = "its samples contain ranks of the world, such as those of neighbours, which fit no other group"
 OTHER_TENSORS = "its inputs make another number of tensors in a world of another size"
 
 
@@ -39,8 +40,9 @@ def made_for(claim: Claim, at: int, members: Sequence[int], world: World) -> Cla
         world: the ranks; each of them asks.
 
     Raises:
-        NotApplicable: the sample has another number of tensors there.
+        NotApplicable: the sample has another number of tensors there, or names other ranks of the world.
     """
+    _expect_no_neighbours(claim, world)
     place = members.index(world.rank) if world.rank in members else 0
     sample = _sample_in_world(claim, at, place, len(members), world.device)
     if not all(world.exchange(sample is not None)):
@@ -90,6 +92,47 @@ def _as_in_world(rank: int, size: int) -> Iterator[list[int]]:
         yield asked
 
 
+def _expect_no_neighbours(claim: Claim, world: World) -> None:
+    """Expect no sample to name other ranks: each rank another one, where a number that is its own place is none."""
+    everyones = zip(*world.exchange(list(_whole_numbers(claim).values())), strict=False)
+    ranks = list(range(world.size))
+    need(not any(ranks == sorted(each) != list(each) for each in everyones), NEIGHBOURS)
+
+
+def _whole_numbers(claim: Claim) -> dict[int, int]:
+    """Return the whole numbers among the arguments, by place; a tensor of one element is such a number too."""
+    values = {
+        at: value.item()
+        if isinstance(value, torch.Tensor) and value.numel() == 1 and not differentiable(value)
+        else value
+        for at, value in enumerate(claim.call.values)
+    }
+    return {at: value for at, value in values.items() if isinstance(value, int) and not isinstance(value, bool)}
+
+
+def by_ranks_of_the_world(claim: Claim, members: Sequence[int], world: World) -> Iterator[Claim]:
+    """Return the claim with whole numbers that may be places in a group replaced by the ranks of the world there.
+
+    Such as a root, which most of torch.distributed takes as a rank of the world: all numbers at once, then one alone.
+
+    Args:
+        claim: what is claimed of a sample, for a group of this size.
+        members: the ranks of the group, in order.
+        world: the ranks; each of them asks.
+    """
+    numbers = _whole_numbers(claim)
+    every = world.exchange(list(numbers.values()))
+    named = {at: members[number] for at, number in numbers.items() if number in range(len(members))}
+    if any(each != every[0] for each in every) or all(numbers[at] == rank for at, rank in named.items()):
+        return
+    for places in [list(named), *([at] for at in named if len(named) > 1)]:
+        values = list(claim.call.values)
+        for at in places:
+            own = values[at]
+            values[at] = torch.full_like(own, named[at]) if isinstance(own, torch.Tensor) else named[at]
+        yield replace(claim, call=replace(claim.call, values=tuple(values)))
+
+
 def expect_alike_everywhere(claim: Claim, world: World) -> None:
     """Expect a sample to mean the same in a smaller group.
 
@@ -108,17 +151,21 @@ def fitting(claim: Claim, alike: Sequence[int], world: World) -> Claim:
         NotApplicable: the first ranks raise, and its samples may depend on the number of ranks.
     """
     shorter = replace(claim, call=claim.call.cut(world.size, len(alike)))
-    if not _refuses(claim, alike, world):
+    if not refuses(claim, alike, world):
         return claim
-    if not _refuses(shorter, alike, world):
+    if not refuses(shorter, alike, world):
         return shorter
     need(not may_count_ranks(claim, world), OF_AS_MANY)
     return claim
 
 
-def _refuses(claim: Claim, members: Sequence[int], world: World) -> bool:
-    """Whether a call in a group of some ranks, or its backward, raises on one of them. Every rank calls this."""
-    return any(world.exchange(among(world, members, partial(_is_refused, claim))))
+def refuses(claim: Claim, members: Sequence[int], world: World) -> bool:
+    """Whether a call in a group of some ranks, or its backward, raises on one of them. Every rank calls this.
+
+    Raises:
+        Exception: it raises on this rank, and others of the group wait for it in a collective.
+    """
+    return any(world.exchange(among(world, members, partial(_is_refused, claim, world))))
 
 
 def may_count_ranks(claim: Claim, world: World) -> bool:
@@ -144,14 +191,19 @@ def _is_one_for_each(claim: Claim, world: World) -> bool:
     return any(len(part) == world.size for part in claim.call.containers())
 
 
-def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:
+def _is_refused(claim: Claim, world: World, members: Ranks, group: Any) -> bool:
     """Whether a call in a group, or its backward, raises on this rank."""
     mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
+    raised: list[Exception] = []
     try:
         forth_and_back(claim.call.in_group(group), mine)
-    except Exception:  # whatever it refuses with
-        return True
-    return False
+    except Exception as error:  # whatever it refuses with
+        raised.append(error)
+    try:
+        world.exchange([False, None], raised=bool(raised))  # a round of those in which the members exchange
+    except LeftAlone:
+        raise raised[0] from None
+    return bool(raised)
 
 
 def forth_and_back(run: GroupCall, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:

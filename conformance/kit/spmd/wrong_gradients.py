@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.kit.deviations import need
+from conformance.kit.deviations import Skipped, need
 from conformance.kit.judgement import ALONG, percent
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, moved, signature_of
@@ -56,6 +56,16 @@ def need_right_gradient(claim: Claim, world: World) -> None:
     why = wrong_gradient(claim, world)
     need_sums(why)
     need(not why, "its gradient is wrong; see Collective.backward.gradient")
+
+
+def need_numbers(claim: Claim) -> None:
+    """Leave the gradients of a claim unjudged if no element of its results is a number.
+
+    Raises:
+        Skipped: none is.
+    """
+    if claim.observed.has_no_number:
+        raise Skipped(f"no gradient of {claim.call.label} is judged: its results are infinite or not a number")
 
 
 def need_sums(why: str) -> None:

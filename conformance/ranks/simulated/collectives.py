@@ -53,7 +53,9 @@ def _without_gaps(tensor: Tensor) -> Tensor:
 
 
 def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:
-    """Each tensor is the sum, or another reduction, of those of all ranks at its place."""
+    """Each tensor is the sum, or another reduction, of those of all ranks at its place. One rank moves nothing."""
+    if len(tensors) == 1 and not any(tensor.is_sparse for tensor in tensors[0]):
+        return [[]]
     sums = [tuple(map(memory, each)) for each in zip(*tensors, strict=True)]
     return [[(memory(tensor), sums[at]) for at, tensor in enumerate(own)] for own in to]
 
@@ -73,6 +75,8 @@ def reduce(calls: list[Arguments]) -> Transfers:
 def broadcast(calls: list[Arguments]) -> Transfers:
     """``broadcast_``."""
     root = calls[0]["root_rank"]
+    if len(calls) == 1:
+        return [[]]
     sent = [(memory(tensor),) for tensor in calls[root]["tensors"]]
     return [
         [] if rank == root else [(memory(to), part) for to, part in zip(call["tensors"], sent, strict=True)]

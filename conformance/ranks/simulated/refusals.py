@@ -42,7 +42,7 @@ def expect_usable(operator: str, arguments: Arguments, operation: Any, rank: int
             raise ValueError(f"rank {rank} sends itself {own[0]} elements, and has room for {own[1]}")
     if whole and not all(tensor.is_contiguous() for tensor in whole):
         raise ValueError("Tensors must be contiguous")
-    if operator in REDUCED or operator == "broadcast_":
+    if size > 1 and (operator in REDUCED or operator == "broadcast_"):
         for tensor in arguments["tensors"]:
             _expect_memory(tensor)
     for several, one in LISTS.get(operator, ()):
