@@ -36,6 +36,45 @@ class TakesItsResultForTheLoss(Square):
         return 2 * x
 
 
+class ForwardModeInside(Square):
+    """Computes its tangent by forward mode, within which PyTorch calls it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return torch.func.jvp(torch.square, (x,), (tangent,))[1]
+
+
+class SavedForBackwardAlone(Square):
+    """Its jvp reads what was saved for backward, which PyTorch hands to backward alone."""
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent
+
+
+class UnpacksTooMuch(Square):
+    """Its jvp expects two tensors where one was saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        x, _ = ctx.saved_tensors
+        return 2 * x * tangent
+
+
 class KeptBeside(Square):
     """The input is kept on ctx."""
 
