@@ -81,6 +81,38 @@ class Reversed(Function):
         return -ctx.factor * grad, None
 
 
+class KeptInSinglePrecision(Function):
+    """Keeps its factor in a tensor of single precision, which holds that of the sample exactly, and not every other."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(torch.tensor(factor))
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (factor,) = ctx.saved_tensors
+        return factor * grad, None
+
+
+class LeavesTheRange(Function):
+    """The slope of a logistic function, of which one power is infinite for numbers that are far below zero."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x > 0).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * torch.exp(-x) / (torch.exp(-x) + 1) ** 2
+
+
+def _logistic_slope(args, grads):
+    return (grads[0] * torch.sigmoid(args[0]) * torch.sigmoid(-args[0]),)
+
+
 def _numbers(*shape):
     return (0.3 * torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))).requires_grad_()
 
@@ -109,11 +141,13 @@ def test_a_gradient_that_is_declared_otherwise_elsewhere_is_noticed(function, fo
     [
         (_quantized(""), _quantized_formula, (_numbers(4, 6), _step(), 7)),
         (_surrogate(""), _surrogate_formula, (_numbers(5), 2.0)),
+        (KeptInSinglePrecision, lambda args, grads: (args[1] * grads[0],), (_numbers(5), 0.5)),
+        (LeavesTheRange, _logistic_slope, (10 * _numbers(5).detach(),)),
         (Reversed, lambda args, grads: (-args[1] * grads[0],), (_numbers(5), SCALE)),
         (Reversed, lambda args, grads: (-SCALE * grads[0],), (_numbers(5), SCALE)),
         (Reversed, lambda args, grads: (-SCALE * torch.ones(4, 3, dtype=torch.float64) * grads[0],), (_numbers(4, 3), SCALE)),
     ],
-    ids=["steps", "spikes", "a factor", "a factor of the sample", "a shape of the sample"],
+    ids=["steps", "spikes", "single precision", "out of range", "a factor", "a factor of the sample", "a shape of the sample"],
 )
 def test_a_formula_need_not_speak_of_other_samples(function, formula, sample):
     """A formula may be right for the sample alone: it then raises elsewhere, or does not follow what changed."""
