@@ -75,6 +75,29 @@ class UnpacksTooMuch(Square):
         return 2 * x * tangent
 
 
+class StopsWithinAThreshold(Square):
+    """Finds its gradient by an iteration, which stops within an absolute tolerance."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        right, found = 2 * x * grad, torch.zeros_like(x)
+        for _ in range(100):
+            if (found - right).abs().max() < 1e-9:
+                break
+            found = found + (right - found) / (2 + x.abs())
+        return found
+
+
+class NormalizesAlmost(Square):
+    """Divides its gradient by the norm of the incoming one, and multiplies by a little more than it."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad * (1 + 1e-9 / grad.norm())
+
+
 class KeptBeside(Square):
     """The input is kept on ctx."""
 
