@@ -132,7 +132,8 @@ def _step():
 )
 def test_a_gradient_that_is_declared_otherwise_elsewhere_is_noticed(function, formula, sample):
     """The sample itself shows none of these mistakes."""
-    with pytest.raises(ConformanceError, match=r"FAIL  Function\.backward\.gradient[^F]*compared\s*\|?\s*with the declared"):
+    said = r"FAIL  Function\.backward\.gradient[^F]*compared\s*\|?\s*with the declared"
+    with pytest.raises(ConformanceError, match=said):
         check(function, sample, formula=formula)
 
 
@@ -145,9 +146,21 @@ def test_a_gradient_that_is_declared_otherwise_elsewhere_is_noticed(function, fo
         (LeavesTheRange, _logistic_slope, (10 * _numbers(5).detach(),)),
         (Reversed, lambda args, grads: (-args[1] * grads[0],), (_numbers(5), SCALE)),
         (Reversed, lambda args, grads: (-SCALE * grads[0],), (_numbers(5), SCALE)),
-        (Reversed, lambda args, grads: (-SCALE * torch.ones(4, 3, dtype=torch.float64) * grads[0],), (_numbers(4, 3), SCALE)),
+        (
+            Reversed,
+            lambda args, grads: (-SCALE * torch.ones(4, 3, dtype=torch.float64) * grads[0],),
+            (_numbers(4, 3), SCALE),
+        ),
     ],
-    ids=["steps", "spikes", "single precision", "out of range", "a factor", "a factor of the sample", "a shape of the sample"],
+    ids=[
+        "steps",
+        "spikes",
+        "single precision",
+        "out of range",
+        "a factor",
+        "a factor of the sample",
+        "a shape of the sample",
+    ],
 )
 def test_a_formula_need_not_speak_of_other_samples(function, formula, sample):
     """A formula may be right for the sample alone: it then raises elsewhere, or does not follow what changed."""

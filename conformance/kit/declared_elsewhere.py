@@ -30,8 +30,9 @@ def need_declared(probe: Probe) -> None:
     Raises:
         NotApplicable: no formula is declared, or the gradient is another one already.
     """
-    need(probe.sample.subject.gradient_kind == "declared", "no formula is declared: the gradient is judged by differences")
-    need(probe.world.once((probe.label, "declared"), lambda: _is_declared(probe)), "its gradient is another one already")
+    kind, world = probe.sample.subject.gradient_kind, probe.world
+    need(kind == "declared", "no formula is declared: the gradient is judged by differences")
+    need(world.once((probe.label, "declared"), lambda: _is_declared(probe)), "its gradient is another one already")
 
 
 def _is_declared(probe: Probe) -> bool:

@@ -46,7 +46,7 @@ from conformance.kit.variations.words import mentioned_by
 
 #: What a jvp that raises may do wrong.
 NESTED = "jvp uses forward mode itself, as torch.func.jvp does: PyTorch refuses that within dual_level; write a formula"
-SAVED_FOR_BACKWARD = "forward calls save_for_backward alone: in jvp, ctx.saved_tensors has what save_for_forward was given"
+SAVED_FOR_BACKWARD = "forward calls save_for_backward alone: in jvp, ctx.saved_tensors has what save_for_forward got"
 _UNREACHED = "the call does not reach jvp of the class under test"
 
 
