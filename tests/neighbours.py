@@ -36,6 +36,68 @@ class TakesItsResultForTheLoss(Square):
         return 2 * x
 
 
+class ForwardModeInside(Square):
+    """Computes its tangent by forward mode, within which PyTorch calls it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return torch.func.jvp(torch.square, (x,), (tangent,))[1]
+
+
+class SavedForBackwardAlone(Square):
+    """Its jvp reads what was saved for backward, which PyTorch hands to backward alone."""
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent
+
+
+class UnpacksTooMuch(Square):
+    """Its jvp expects two tensors where one was saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        x, _ = ctx.saved_tensors
+        return 2 * x * tangent
+
+
+class StopsWithinAThreshold(Square):
+    """Finds its gradient by an iteration, which stops within an absolute tolerance."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        right, found = 2 * x * grad, torch.zeros_like(x)
+        for _ in range(100):
+            if (found - right).abs().max() < 1e-9:
+                break
+            found = found + (right - found) / (2 + x.abs())
+        return found
+
+
+class NormalizesAlmost(Square):
+    """Divides its gradient by the norm of the incoming one, and multiplies by a little more than it."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad * (1 + 1e-9 / grad.norm())
+
+
 class KeptBeside(Square):
     """The input is kept on ctx."""
 

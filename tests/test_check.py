@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 import warnings
+from dataclasses import dataclass
 
 import numpy
 import pytest
@@ -196,6 +197,26 @@ def test_a_subject_may_be_given_by_name():
     assert check(subject).subjects[0].subject == "tests.test_check:Square"
     assert check("tests.test_check:Square", (example(),)).subjects[0].verdict == "conforms"
     assert check("tests.test_check:SQUARE").subjects[0].verdict == "conforms"
+
+
+@dataclass
+class _Normal:
+    mean: torch.Tensor
+    scale: float
+
+
+def test_a_gradient_of_a_tensor_in_an_object_is_said_to_be_unjudged():
+    def apply(function, normal, x):
+        return function.apply(x) * normal.scale + function.apply(normal.mean)
+
+    mean = torch.ones(3, dtype=torch.float64)
+    check(Square, (_Normal(mean, 2.0), example()), call=apply)
+    said = "gradient of input 0.mean of sample 0 not judged: held by an object; pass tensors in a tuple, list or dict"
+    for kind in ({}, {"formula": lambda args, grads: (None, 4 * args[1] * grads[0])}):
+        with pytest.raises(ConformanceError) as raised:
+            check(Square, (_Normal(mean.requires_grad_(), 2.0), example()), call=apply, **kind)
+        assert raised.value.report.subjects[0].verdict == "incomplete"
+        assert said in " ".join(str(raised.value).split())
 
 
 BAD = {

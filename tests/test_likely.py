@@ -46,6 +46,9 @@ NAMED = [
     (bugs.SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
     (bugs.KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
     (bugs.KeepsItsPullback, "test_memory_is_freed_with_the_outputs", "ctx.pull is a function that may hold a result"),
+    (bugs.ForwardModeInside, "test_tangent_is_the_directional_derivative", "uses forward mode itself"),
+    (bugs.SavedForBackwardAlone, "test_tangent_is_the_directional_derivative", "calls save_for_backward alone"),
+    (bugs.StopsWithinAThreshold, "test_gradient_grows_with_the_loss", "backward stops within an absolute tolerance"),
     (bugs.DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
@@ -54,6 +57,8 @@ NOT_NAMED = [
     (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "save"),
     (bugs.OtherNumbersElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
     (bugs.OtherGradientElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
+    (bugs.NormalizesAlmost, "test_gradient_grows_with_the_loss", "absolute tolerance"),
+    (bugs.UnpacksTooMuch, "test_tangent_is_the_directional_derivative", "save_for_backward alone"),
     (bugs.DividesByEach, "test_zeros_give_zeros", "the size of the whole gradient"),
     (bugs.Normalizes, "test_zeros_give_zeros", "elements of the gradient"),
     (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "changes the gradient in place"),

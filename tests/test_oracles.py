@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from conformance import check
-from conformance.kit.oracles import adjoint, gradient
+from conformance.kit.oracles import adjoint, derivative, gradient, vector_function
 from conformance.kit.oracles.vector_function import VectorFunction
 from tests.correct import matrices
 
@@ -151,6 +151,22 @@ def test_a_gradient_of_zero_where_nothing_changes_is_right_and_elsewhere_wrong()
     assert gradient.judge(still).resolution < 1e-10
     assert gradient.judge(softmax(torch.float64, mistake=lambda right: 0 * right)).verdict == "differs"
     assert gradient.judge(matmul(torch.float64, mistake=lambda right: 0 * right)).verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("judge", "name"),
+    [
+        (adjoint.judge, "_finite"),
+        (derivative.judge, "_finite"),
+        (derivative.judge, "central"),
+        (gradient.judge, "central"),
+        (gradient.is_negligible, "central"),
+    ],
+)
+def test_a_mistake_of_the_suite_is_no_refusal(monkeypatch, judge, name):
+    monkeypatch.delattr(vector_function, name)
+    with pytest.raises(NameError):
+        judge(function(torch.exp, torch.float64, numbers(4)))
 
 
 def test_gradients_that_change_from_call_to_call_say_nothing():

@@ -85,6 +85,15 @@ def is_mistake_of_the_suite(error: BaseException) -> bool:
     return bool(frames) and is_of_the_suite(frames[-1].filename)
 
 
+def raise_mistake_of_the_suite(error: Exception) -> None:
+    """Raise an exception again if it is a mistake of the suite: what follows would take it for the subject's refusal.
+
+    >>> raise_mistake_of_the_suite(ValueError("a refusal"))
+    """
+    if is_mistake_of_the_suite(error):
+        raise error
+
+
 def is_misfit(error: BaseException) -> bool:
     """Whether a tensor operation raised for shapes that do not fit, which is not a deliberate refusal.
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
+
+import torch
 
 from conformance.kit.tensors import tensor_leaves
 
@@ -16,18 +19,23 @@ def contexts_behind(result: Any) -> list[Any]:
 
     The graph node of a Function is the ctx that its methods receive.
     """
+    return [node for node in _nodes_behind(result) if hasattr(type(node), "_forward_cls")]
+
+
+def leaves_behind(result: Any) -> list[torch.Tensor]:
+    """Return the tensors whose ``grad`` a backward pass from a result would add to."""
+    return [node.variable for node in _nodes_behind(result) if hasattr(node, "variable")]
+
+
+def _nodes_behind(result: Any) -> Iterator[Any]:
     nodes = deque(tensor.grad_fn for tensor in tensor_leaves(result) if tensor.grad_fn is not None)
     seen: set[Any] = set()
-    found = []
     while nodes:
         node = nodes.popleft()
-        if node in seen:
-            continue
-        seen.add(node)
-        if hasattr(type(node), "_forward_cls"):
-            found.append(node)
-        nodes.extend(following for following, _ in node.next_functions if following is not None)
-    return found
+        if node not in seen:
+            seen.add(node)
+            yield node
+            nodes.extend(following for following, _ in node.next_functions if following is not None)
 
 
 def functions_behind(result: Any) -> list[type]:

@@ -69,7 +69,10 @@ class Judgement:
     def likely(self) -> str:
         """Name the mistake that explains the error of the whole gradient, if it is a known one."""
         if self.may_be_meant:
-            return "backward alone adds a small number, rounds, approximates, or computes in a lower precision"
+            return (
+                "backward alone adds a small number, rounds, approximates, or computes in a lower precision; or an "
+                "iteration stops before it is exact"
+            )
         if self.rule != ALONG or not math.isfinite(self.error):
             return ""
         factor = 1 + self.error

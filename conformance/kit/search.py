@@ -18,7 +18,7 @@ import torch
 
 from conformance.kit.afterwards import MOST_TRIED, add_note
 from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.frames import is_mistake_of_the_suite, told
+from conformance.kit.frames import raise_mistake_of_the_suite, told
 from conformance.kit.numerics.nearby import points_near
 from conformance.kit.probe import Probe
 from conformance.kit.sample_calls import differentiated, in_double
@@ -142,8 +142,7 @@ class _Trial:
         except (Deviation, NotApplicable) as ended:
             return ended
         except Exception as error:
-            if is_mistake_of_the_suite(error):
-                raise
+            raise_mistake_of_the_suite(error)
             return NotApplicable(f"backward raises {told(error)}")
         return None
 

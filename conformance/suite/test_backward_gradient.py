@@ -11,6 +11,7 @@ from conformance.kit import (
     Probe,
     Run,
     SampleCall,
+    Skipped,
     Subject,
     World,
     cases,
@@ -26,10 +27,12 @@ from conformance.kit import (
 )
 from conformance.kit.calls import BACKWARD_SEED, grads_kept
 from conformance.kit.copies import given_copy
+from conformance.kit.graph import leaves_behind
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_derivative_of_parameters, gradients_of
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.observation.ctx_tensors import named_tensors_in
 from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles import formula, reference
@@ -41,6 +44,8 @@ from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_dist
 
 #: What a gradient in a leaf may come from that is not added up once.
 MEDDLED = "backward writes to .grad itself, as an inner backward pass does, or returns a tensor that it found there"
+#: What to do about tensors that are not arguments of their own.
+IN_AN_OBJECT = "held by an object; pass tensors in a tuple, list or dict, and make the object in call="
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
 
@@ -73,6 +78,22 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
     left = [sample.name(at) for sample, own in zip(samples, of_modules, strict=True) for at in own if not own[at]]
     said = f"gradient of {', '.join(left)} not judged: it belongs to a module that is an argument too" if left else ""
     return "; ".join(filter(None, [said, said_of(judged)]))
+
+
+@clause("Function.backward.gradient")
+def test_no_gradient_goes_to_a_tensor_in_an_object(probe: Probe) -> None:
+    """The gradient of a tensor that an object among the arguments holds is not compared with anything."""
+    need(probe.sample.subject.gradient_kind != "spec", JUDGED_BY_SPEC)
+    reached = {id(leaf) for leaf in leaves_behind(probe.sample.run().outputs)}
+    held = [
+        f"{probe.sample.names[at]}{way} of {probe.label}"
+        for at, value in enumerate(probe.sample.values)
+        if not isinstance(value, torch.Tensor)
+        for way, tensor in named_tensors_in(value)
+        if id(tensor) in reached
+    ]
+    if held:
+        raise Skipped(f"gradient of {', '.join(held)} not judged: {IN_AN_OBJECT}")
 
 
 @clause("Function.backward.gradient")

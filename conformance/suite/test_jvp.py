@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -10,7 +11,9 @@ import torch
 from conformance.kit import (
     NO_JVP,
     Deviation,
+    NotApplicable,
     SampleCall,
+    Skipped,
     Subject,
     World,
     active_samples,
@@ -22,6 +25,7 @@ from conformance.kit import (
     need,
 )
 from conformance.kit.diagnosis import likely_cause
+from conformance.kit.frames import told
 from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.formula import declared_gradients, is_linear
 from conformance.kit.numerics.nearby import points_near
@@ -38,7 +42,11 @@ from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
 from conformance.kit.sample_calls import differentiate
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.variations.words import mentioned_by
 
+#: What a jvp that raises may do wrong.
+NESTED = "jvp uses forward mode itself, as torch.func.jvp does: PyTorch refuses that within dual_level; write a formula"
+SAVED_FOR_BACKWARD = "forward calls save_for_backward alone: in jvp, ctx.saved_tensors has what save_for_forward got"
 _UNREACHED = "the call does not reach jvp of the class under test"
 
 
@@ -68,8 +76,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
             except Exception as raised:  # PyTorch refuses a wrong count: what was returned says it better
                 error = error or raised
     returned = notes.of("jvp")
-    if error is not None and not returned:
-        raise error
+    need(error is None or returned, "jvp raises; see Function.jvp.tangent")
     need(returned, _UNREACHED)
     for forward, jvp in zip(notes.of("forward"), returned, strict=False):
         is_list = isinstance(jvp.returned, list)
@@ -84,7 +91,7 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
     need(subject.defines("jvp"), NO_JVP)
     need(subject.gradient_kind == "numeric", "its derivative is intended to differ from that of forward")
     agreed, unclear = 0, []
-    with explained(subject, world, "jvp", partial(_pushed, world=world)):
+    with _explained(subject, world):
         for sample in _in_double(subject, world):
             before = agreed
             for point in points_near(sample, world):
@@ -149,7 +156,7 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
     need(subject.defines("jvp"), NO_JVP)
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
     need(world.size == 1, "for several ranks the gather's own clauses judge its tangent")
-    with explained(subject, world, "jvp", partial(_pushed, world=world)):
+    with _explained(subject, world):
         for sample in _in_double(subject, world):
             for direction in tangents_for(sample, world):
                 actual = tangents(sample, direction)
@@ -168,6 +175,29 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
                     f"{forward:.9g} by jvp",
                     f"{backward:.9g} by {'the declared formula' if sample.subject.formula else 'backward'}",
                 )
+
+
+@contextmanager
+def _explained(subject: Subject, world: World) -> Iterator[None]:
+    """Say what is wrong with a jvp that raises, or that returns what PyTorch refuses, as far as it is known."""
+    try:
+        with explained(subject, world, "jvp", partial(_pushed, world=world)):
+            yield
+    except (Deviation, NotApplicable, Skipped):
+        raise
+    except Exception as error:
+        if cause := _cause(subject, error):
+            raise Deviation("jvp", told(error), "a tangent for each output", cause) from error
+        raise
+
+
+def _cause(subject: Subject, error: Exception) -> str:
+    """The likely cause of what jvp raises; empty if none is known."""
+    if "Nested forward mode" in str(error):
+        return NESTED
+    finds_none = isinstance(error, ValueError | IndexError) and str(error).endswith(("got 0)", "out of range"))
+    mentioned = mentioned_by(subject.function).members
+    return SAVED_FOR_BACKWARD if finds_none and mentioned and "save_for_forward" not in mentioned else ""
 
 
 def _pushed(sample: SampleCall, world: World) -> None:

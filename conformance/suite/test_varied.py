@@ -5,6 +5,11 @@ from __future__ import annotations
 from torch.autograd.function import BackwardCFunction
 
 from conformance.kit import Deviation, Probe, clause, expect, need, varies
+from conformance.kit.declared_elsewhere import (
+    expect_declared_among_large_numbers,
+    expect_declared_at,
+    need_declared,
+)
 from conformance.kit.frames import is_misfit, told
 from conformance.kit.judged import expect_derivative_at, expect_same, need_fine, need_numeric
 from conformance.kit.variations.axis import Variation
@@ -19,6 +24,21 @@ def test_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
         expect_same(probe, variation)
     else:
         expect_derivative_at(probe, variation)
+
+
+@clause("Function.backward.gradient")
+@varies("size", "number", "choice")
+def test_declared_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
+    """For other sizes, numbers and flags that forward accepts, the gradient is the one that the formula gives there."""
+    need_declared(probe)
+    expect_declared_at(probe, variation)
+
+
+@clause("Function.backward.gradient")
+def test_declared_gradient_among_large_numbers(probe: Probe) -> None:
+    """With large numbers at the ends of an input, where clipping shows, the gradient is the declared one."""
+    need_declared(probe)
+    expect_declared_among_large_numbers(probe)
 
 
 @clause("Function.backward.gradient")

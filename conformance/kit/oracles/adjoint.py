@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from conformance.kit import tolerances
+from conformance.kit.frames import raise_mistake_of_the_suite
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.oracles.vector_function import Vector, VectorFunction, rms
 
@@ -43,7 +44,8 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement | None:
     try:
         at_zero = function(torch.zeros_like(function.value))
         found = [_products(function, at_zero, generator) for _ in range(draws)]
-    except Exception:  # it need not take any numbers; what does not is not linear
+    except Exception as error:  # it need not take any numbers; what does not is not linear
+        raise_mistake_of_the_suite(error)
         return None
     if not all(found):
         return None

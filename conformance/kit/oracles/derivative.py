@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from conformance.kit import tolerances
+from conformance.kit.frames import raise_mistake_of_the_suite
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics.differences import extrapolated
 from conformance.kit.oracles.vector_function import VectorFunction, normal_like, numbers, rms
@@ -55,7 +56,8 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     for ladder in _ladders(function, seed):
         try:
             climbed = _climbed(function, ladder, seed, along=True), _climbed(function, ladder, seed + 100, along=False)
-        except Exception:  # a step leads to where forward refuses the numbers
+        except Exception as error:  # a step leads to where forward refuses the numbers
+            raise_mistake_of_the_suite(error)
             continue
         if climbed[0] and climbed[1]:
             found.append((climbed[0], climbed[1]))
@@ -119,7 +121,8 @@ def towards(function: VectorFunction, generator: torch.Generator) -> torch.Tenso
     try:
         g = function.rounded_cotangent(normal_like(function(function.value), generator))
         gradient = function.gradient(function.value, g)
-    except Exception:
+    except Exception as error:
+        raise_mistake_of_the_suite(error)
         gradient = torch.zeros_like(function.value)
     norm = rms(gradient)
     return (gradient / norm if norm else normal_like(function.value, generator)).clamp(-3, 3)
@@ -133,7 +136,8 @@ def _longest_straight(function: VectorFunction, direction: torch.Tensor) -> floa
         step = tolerances.LONGEST * 2.0**-power
         try:
             slopes.append(function.slopes(function.value, direction, step)[1])
-        except Exception:
+        except Exception as error:
+            raise_mistake_of_the_suite(error)
             slopes.clear()
             continue
         if len(slopes) > 2:

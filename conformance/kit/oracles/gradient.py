@@ -9,6 +9,7 @@ from functools import partial
 import torch
 
 from conformance.kit import tolerances
+from conformance.kit.frames import raise_mistake_of_the_suite
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics.differences import stops_early
 from conformance.kit.oracles import adjoint, derivative
@@ -55,7 +56,8 @@ def _stops(function: VectorFunction, found: Judgement, seed: int) -> bool:
             deviation = abs(found.error) * float(gradient.norm()) * rms(direction)
             if not stops_early(partial(_gap, function, direction, gradient, g), deviation):
                 return False
-    except Exception:  # a step leads to where forward refuses the numbers
+    except Exception as error:  # a step leads to where forward refuses the numbers
+        raise_mistake_of_the_suite(error)
         return False
     return True
 
@@ -113,7 +115,8 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
         g = function.rounded_cotangent(normal_like(y, generator))
         moved, slope = function.slopes(function.value, direction * function.size, 0.1)
         claimed, seen = float(function.gradient(function.value, g).norm()) * rms(moved), float((g * slope).norm())
-    except Exception:  # a step leads to where forward refuses the numbers
+    except Exception as error:  # a step leads to where forward refuses the numbers
+        raise_mistake_of_the_suite(error)
         return False
     size, reach = float((g * y).norm()), float(g.abs().sum()) * float(moved.abs().sum())
     accepted = min(tolerances.GRADCHECK_ATOL * reach, tolerances.GRADCHECK_RTOL * size)

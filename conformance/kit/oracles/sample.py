@@ -21,7 +21,10 @@ from conformance.kit.tensors import dense
 from conformance.kit.world import World
 
 HALVES = (torch.float16, torch.bfloat16)
-_ADVICE = "give reference=, a wider dtype, a smaller sample or one away from kinks, or ask for less by --resolution"
+_ADVICE = (
+    "give reference=, a wider dtype, a smaller sample or one away from kinks, let an iteration go on for longer, "
+    "or ask for less by --resolution"
+)
 
 
 @dataclass(frozen=True)
