@@ -34,14 +34,13 @@ from conformance.kit.variations.batches import (
     InDims,
     batch,
     choices,
-    draws_numbers,
     expect_batch,
     given_whole,
     variants,
 )
 from conformance.kit.variations.layouts import LAYOUTS
 from conformance.kit.variations.sizes import LONGER, resized
-from conformance.kit.variations.transforms import Tensors, is_refused, outputs, tangents, vjp
+from conformance.kit.variations.transforms import Tensors, draws_numbers, is_refused, outputs, tangents, vjp
 from conformance.kit.variations.variants import in_dtype, size_of
 from conformance.kit.variations.ways import works_in_place
 

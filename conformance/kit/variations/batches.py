@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect, seeds
+from conformance.kit import expect
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.frames import told
@@ -30,7 +30,7 @@ from conformance.kit.variations.generated_rule import (
     without_nesting,
 )
 from conformance.kit.variations.meaning import meant
-from conformance.kit.variations.transforms import call_with, outputs, tensors
+from conformance.kit.variations.transforms import call_with, draws_numbers, outputs, tensors
 from conformance.kit.world import World
 
 #: Samples in a batch.
@@ -174,14 +174,6 @@ def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batc
     """Make a batch whose samples have their own values in mapped inputs."""
     rows = ({at: (own if at in in_dims else values[0])[at] for at in own} for own in values)
     return Batch(sample, in_dims, tuple(rows))
-
-
-def draws_numbers(sample: SampleCall) -> bool:
-    """Whether a call draws from PyTorch's generator."""
-    seeds.seed(0)
-    before = torch.get_rng_state()
-    outputs(sample, {})
-    return not torch.equal(before, torch.get_rng_state())
 
 
 def choices(sample: SampleCall) -> list[InDims]:

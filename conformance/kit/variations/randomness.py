@@ -18,10 +18,9 @@ from conformance.kit.variations.batches import (
     batch,
     batched_samples,
     choices,
-    draws_numbers,
     variants,
 )
-from conformance.kit.variations.transforms import Tensors, outputs, tensors
+from conformance.kit.variations.transforms import Tensors, draws_numbers, outputs, tensors
 from conformance.kit.world import World
 
 #: How often to draw: samples that rarely drop a number can be equal by chance.

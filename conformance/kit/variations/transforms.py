@@ -57,6 +57,14 @@ def tensors(sample: SampleCall) -> dict[int, torch.Tensor]:
     return {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
 
 
+def draws_numbers(sample: SampleCall) -> bool:
+    """Whether a call draws from PyTorch's generator."""
+    seeds.seed(0)
+    before = torch.get_rng_state()
+    outputs(sample, {})
+    return not torch.equal(before, torch.get_rng_state())
+
+
 def vjp(sample: SampleCall, world: World) -> SampleCall:
     """Return the call ``(x, g) -> g Df(x)``: a sample's gradients as a function of its inputs and incoming gradients.
 
