@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit.calls import SampleCall
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided
-from conformance.kit.traits import has_independent_columns, is_of_one_sign, is_symmetric
+from conformance.kit.traits import has_independent_columns, is_definite, is_of_one_sign, is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.constants import other_constants
@@ -264,10 +264,11 @@ def value(sample: SampleCall, world: World) -> Iterator[Pick]:
                 yield Pick("value", sample.names[at], words, partial(_twice, at=at, dim=dim), at)
 
 
-def _with_middle(sample: SampleCall, at: int, factor: float) -> SampleCall:
+def _with_middle(sample: SampleCall, at: int, factor: float) -> SampleCall | None:
+    """Return the sample with its middle number times a factor; None if a matrix is definite no more."""
     changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
     changed.view(-1)[changed.numel() // 2] *= factor
-    return sample.having({at: changed})
+    return None if is_definite(sample.values[at]) and not is_definite(changed) else sample.having({at: changed})
 
 
 def _twice(sample: SampleCall, at: int, dim: int) -> SampleCall | None:
