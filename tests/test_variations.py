@@ -11,13 +11,14 @@ import torch
 import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
-from conformance.kit import search
+from conformance.kit import judged, search
 from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.marks import varies
 from conformance.kit.probe import Probe
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.search import GIVEN, halves, picks, rows, run_varied
 from conformance.kit.subject import Subject
+from conformance.kit.traits import is_definite
 from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, Pick, Variation
 from conformance.kit.world import World
 
@@ -81,6 +82,29 @@ def test_another_meaning_is_another_sample() -> None:
     there = probe.at(Variation((turned,)))
     assert not torch.equal(there.plain.results[0], probe.plain.results[0])
     assert torch.equal(there.plain.results[1], probe.plain.results[1])
+
+
+def test_a_definite_matrix_that_is_symmetric_but_for_rounding_stays_definite() -> None:
+    matrix = torch.eye(5, dtype=DOUBLE) + 0.1
+    matrix[0, 1] += 1e-12
+    probe = probe_of(Subject(torch.linalg.cholesky_ex, inputs=[(matrix.requires_grad_(),)]))
+    made = [one for one in (pick.value(probe.sample) for pick in picks(probe, "value")) if one]
+    assert all(is_definite(one.values[0]) for one in made)
+
+
+def test_a_gradient_that_sums_many_more_terms_is_compared_next_to_them() -> None:
+    """In a lower precision a sum of many numbers may be next to nothing but for its rounding."""
+    x, y, s = (torch.randn(shape, dtype=DOUBLE, requires_grad=True) for shape in ((3,), (3,), ()))
+    probe = probe_of(Subject(lambda x, y, s: torch.outer(x, y) + s, inputs=[(x, y, s)]))
+    sizes = [pick for pick in picks(probe, "size") if pick.value(probe.sample)]
+    longer = max(sizes, key=lambda pick: len(pick.value(probe.sample).values[0]))
+    single = next(pick for pick in picks(probe, "dtype") if pick.value is torch.float32)
+    variation = Variation((longer, single))
+    right = probe.equal_call(variation)
+    terms = right.results[0].numel()
+    assert terms > 300
+    usual = judged.usual_size(probe, variation, 2, right)
+    assert usual == pytest.approx(float(probe.plain.gradients[2].abs()) * (terms / 9) ** 0.5)
 
 
 def test_what_forward_refuses_is_not_judged() -> None:

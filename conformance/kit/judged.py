@@ -207,7 +207,7 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
     wrong = []
     for at, gradient in actual.gradients.items():
         other = right.gradients[at]
-        least = max(tolerances.BESIDE_LARGEST * scale, _usual(probe, variation, at, bool(lower)))
+        least = max(tolerances.BESIDE_LARGEST * scale, usual_size(probe, variation, at, right))
         is_beyond = lower and not bool(gradient.isfinite().all())  # the range of the dtype
         gap = 0.0 if is_beyond else _gap(gradient, other, least)
         eps = max([epsilon([gradient, other]), *lower])
@@ -235,15 +235,18 @@ def _is_one_factor(actual: torch.Tensor, right: torch.Tensor) -> bool:
     return factor is not None and bool((one - factor * other).norm() <= (one - other).norm() / 20)
 
 
-def _usual(probe: Probe, variation: Variation, at: int, is_lower: bool) -> float:
-    """The least size of a gradient to compare with, for those that are next to nothing in a variation.
+def usual_size(probe: Probe, variation: Variation, at: int, right: Observed) -> float:
+    """Return the least size of a gradient to compare with, for those that are next to nothing in a variation.
 
-    What cancels out at another size, as attention with many columns does, is the rounding of its terms in a lower
-    precision; for ones in place of random numbers terms may cancel out, as those of softmax do.
+    What cancels out at another size, as attention with many columns or the sum of a large grid does, is the rounding of
+    its terms in a lower precision; for ones in place of random numbers terms may cancel out, as those of softmax do.
     """
     there = probe.at(variation)
+    is_lower = any(pick.value.is_floating_point for pick in variation.of("dtype"))
     grown = max(1.0, there.sample.values[at].numel() / max(1, probe.sample.values[at].numel()))
-    rounded = grown**0.5 * largest_finite(dense(probe.plain.gradients[at])) if is_lower else 0.0
+    elements = [max(1, sum(one.numel() for one in call.results)) for call in (right, probe.plain)]
+    terms = max(grown, elements[0] / elements[1] / grown)
+    rounded = terms**0.5 * largest_finite(dense(probe.plain.gradients[at])) if is_lower else 0.0
     has_other_numbers = variation.of("gradient form")
     return max(rounded, largest_finite(dense(there.plain.gradients[at])) if has_other_numbers else 0.0)
 

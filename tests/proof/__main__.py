@@ -4,7 +4,8 @@
 the planted operators; ``python -m tests.proof resolution`` says
 how small an error of a gradient is found, by kernel and dtype; ``python -m tests.proof constants`` changes each
 threshold of the oracles tenfold, both ways; ``python -m tests.proof kit`` makes mutants of the oracles themselves;
-``python -m tests.proof simulated`` compares the verdicts of simulated worlds with those on Gloo.
+``python -m tests.proof simulated`` compares the verdicts of simulated worlds with those on Gloo;
+``python -m tests.proof pytorch`` judges PyTorch's own operators, and mutants of their gradients.
 """
 
 from __future__ import annotations
@@ -31,10 +32,22 @@ from tests.proof.mutation import Fate
 from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
-MATRIX, MUTANTS, SCRIPTS, PEERS, SIMULATED = (
-    DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers", "simulated")
+MATRIX, MUTANTS, SCRIPTS, PEERS, SIMULATED, PYTORCH = (
+    DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers", "simulated", "pytorch")
 )
-PARTS = ("all", "matrix", "mutants", "scripts", "peers", "operators", "resolution", "constants", "kit", "simulated")
+PARTS = (
+    "all",
+    "matrix",
+    "mutants",
+    "scripts",
+    "peers",
+    "operators",
+    "resolution",
+    "constants",
+    "kit",
+    "simulated",
+    "pytorch",
+)
 #: How often a right gradient is judged for each of 80 cells, with other numbers each time: 1,040 runs.
 FRESH_RUNS = 13
 EXPLAINED = Path(__file__).parent / "equivalent.json"
@@ -46,18 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("part", nargs="?", choices=PARTS, default="all")
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
     parser.add_argument("--new", action="store_true", help="ask only implementations that the data lack, and add them")
-    parser.add_argument("--quick", action="store_true", help="matrix: a class is asked what its kind could break alone")
+    parser.add_argument("--quick", action="store_true", help="matrix, pytorch: ask less of each, or few")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
+    parser.add_argument("--dtype", help="pytorch: float32, say, instead of float64 and complex128; not written")
     parser.add_argument("--device", default="cpu", help="matrix, resolution: where they run (default cpu)")
     parser.add_argument("--into", type=Path, help="matrix, resolution: the folder of the table, also of a part")
     arguments = parser.parse_args(argv)
-    if arguments.quick and arguments.part != "matrix":
-        parser.error("--quick goes with matrix")
+    if arguments.quick and arguments.part not in {"matrix", "pytorch"}:
+        parser.error("--quick goes with matrix or pytorch")
     if arguments.new and arguments.part in {"all", "mutants"}:
-        parser.error(
-            "--new goes with matrix, scripts, peers or simulated: a mutant is new whenever the reference changes"
-        )
-    only, write = arguments.only, not (arguments.check or arguments.only or arguments.quick)
+        parser.error("--new goes not with mutants: each is new whenever the reference changes")
+    only, write = arguments.only, not (arguments.check or arguments.only or arguments.quick or arguments.dtype)
     start = time.monotonic()
     if arguments.part == "operators":
         from tests.proof import operators  # it imports torch, as peers does
@@ -72,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _kit(arguments.only, write)
     if arguments.part == "simulated":
         return _simulated(Asked(SIMULATED, only, arguments.new), write)
+    if arguments.part == "pytorch":
+        return _pytorch(Asked(PYTORCH, only, arguments.new), write, arguments.quick, arguments.dtype)
     if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
         kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
         parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
@@ -193,6 +207,27 @@ def _simulated(asked: Asked, write: bool) -> int:
     side_by_side([simulated.task(one) for one in wanted], keep)
     print(f"\n{simulated.page(rows)}{counted(len(problems), 'verdict')} that only simulated ranks find broken")
     return int(bool(problems))
+
+
+def _pytorch(asked: Asked, write: bool, quick: bool, dtype: str | None) -> int:
+    from tests.proof import pytorch  # it imports torch, as peers does
+
+    start = time.monotonic()
+    wanted = asked.of(pytorch.entries([dtype] if dtype else pytorch.DTYPES))
+    found: list[dict[str, Any]] = []
+    for row in pytorch.rows(wanted[:: pytorch.QUICKLY] if quick else wanted):
+        found.append(row)
+        _dot(row)
+        if write and len(found) % 20 == 0:  # it takes longer than most people wait
+            asked.write(found)
+    if write:
+        asked.write(found)
+        found = asked.data["rows"]
+        PYTORCH.with_suffix(".md").write_text(pytorch.page(found, pytorch.reasons()), encoding="utf-8")
+    bad = pytorch.problems(found, pytorch.reasons(), whole=write)
+    print(f"\n{pytorch.page(found, pytorch.reasons())}")
+    print("\n".join([*bad, f"{counted(len(bad), 'problem')}, {time.monotonic() - start:.0f} s"]))
+    return int(bool(bad))
 
 
 def _peers(asked: Asked, write: bool) -> int:

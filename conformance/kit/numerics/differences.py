@@ -38,6 +38,16 @@ def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
     return rows
 
 
+def beside_jumps(behind: torch.Tensor, here: torch.Tensor, ahead: torch.Tensor) -> torch.Tensor:
+    """Return how much each number changes over a short step to one side, the one on which it does not jump.
+
+    >>> beside_jumps(torch.tensor([1.0, 1.0]), torch.tensor([1.1, 1.1]), torch.tensor([1.2, 9.0]))
+    tensor([0.1000, 0.1000])
+    """
+    to_one_side, to_the_other = ahead - here, here - behind
+    return torch.where(to_one_side.abs() < to_the_other.abs(), to_one_side, to_the_other)
+
+
 def stops_early(gap: Callable[[float], float], deviation: float) -> bool:
     """Tell whether short steps disagree, and a longer one shows what backward claims.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -11,14 +12,15 @@ import torch
 from conformance.kit import tolerances
 from conformance.kit.frames import raise_mistake_of_the_suite
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
-from conformance.kit.numerics.differences import stops_early
+from conformance.kit.numerics.differences import beside_jumps, stops_early
 from conformance.kit.oracles import adjoint, derivative
 from conformance.kit.oracles.vector_function import Vector, VectorFunction, normal_like, rms
 
 #: The rule by which nothing is judged, and nothing has to be.
 NEGLIGIBLE = "it hardly affects the results"
-#: The rule by which a deviation may be that of forward.
+#: The rule by which a deviation may be that of forward, and the one by which it is.
 STOPS = "forward rounds, or stops within a tolerance: only over longer steps it agrees with backward"
+BETWEEN = "between the jumps of forward, which rounds to a grid"
 
 
 def judge(function: VectorFunction, seed: int = 0) -> Judgement:
@@ -30,6 +32,9 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     is_fine = first.verdict == "agrees" and first.resolution <= tolerances.COARSEST_ACCUSER
     if not is_fine and is_negligible(function, seed):
         return replace(first, verdict="unclear", rule=NEGLIGIBLE, calls=function.calls)
+    if not is_fine and function.of_dtypes < tolerances.SINGLE and _is_right_between_jumps(function, first, seed):
+        known = tolerances.GRADCHECK_RTOL * max(1.0, abs(first.error))
+        return replace(first, verdict="agrees", rule=BETWEEN, resolution=known, calls=function.calls)
     if first.verdict != "differs":
         return first
     if _changes(function, first.error):
@@ -47,14 +52,37 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
 
 def _stops(function: VectorFunction, found: Judgement, seed: int) -> bool:
     """Whether short steps disagree, and longer ones show what backward claims: forward rounds, or stops early."""
+
+    def stops(direction: Vector, gradient: Vector, g: Vector) -> bool:
+        deviation = abs(found.error) * float(gradient.norm()) * rms(direction)
+        return stops_early(partial(_gap, function, direction, gradient, g), deviation)
+
+    return _is_always(function, seed, stops)
+
+
+def _is_right_between_jumps(function: VectorFunction, found: Judgement, seed: int) -> bool:
+    """Whether short steps show what backward claims, and longer ones cross jumps: forward rounds to a grid."""
+
+    def is_right(direction: Vector, gradient: Vector, g: Vector) -> bool:
+        allowed = tolerances.GRADCHECK_RTOL * abs(_gap(function, direction, gradient, g, found.step))
+        here, claimed = function(function.value), float((gradient * direction).sum())
+        for step in tolerances.BETWEEN_JUMPS:
+            behind, ahead = (function(function.value + way * step * direction) for way in (-1, 1))
+            if abs(float((g * beside_jumps(behind, here, ahead)).sum()) / step - claimed) <= allowed:
+                return True
+        return False
+
+    return math.isfinite(found.step) and _is_always(function, seed, is_right)
+
+
+def _is_always(function: VectorFunction, seed: int, holds: Callable[[Vector, Vector, Vector], bool]) -> bool:
+    """Whether something holds of a direction, the gradient and its incoming one, whenever these are drawn."""
     generator = torch.Generator().manual_seed(seed + 7)
     try:
         for _ in range(tolerances.DRAWS):
             g = function.rounded_cotangent(normal_like(function(function.value), generator))
             gradient = function.gradient(function.value, g)
-            direction = function.size * normal_like(function.value, generator)
-            deviation = abs(found.error) * float(gradient.norm()) * rms(direction)
-            if not stops_early(partial(_gap, function, direction, gradient, g), deviation):
+            if not holds(function.size * normal_like(function.value, generator), gradient, g):
                 return False
     except Exception as error:  # a step leads to where forward refuses the numbers
         raise_mistake_of_the_suite(error)

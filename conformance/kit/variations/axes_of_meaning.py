@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit.calls import SampleCall
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, form_of, is_arrangeable, is_strided
-from conformance.kit.traits import has_independent_columns, is_of_one_sign, is_symmetric
+from conformance.kit.traits import has_independent_columns, is_definite, is_of_one_sign, is_symmetric
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.constants import other_constants
@@ -268,12 +268,12 @@ def value(sample: SampleCall, world: World) -> Iterator[Pick]:
                 yield Pick("value", name, words, partial(_with_middle, at=at, source=other), at)
 
 
-def _with_middle(sample: SampleCall, at: int, source: int, factor: float = 1.0) -> SampleCall:
-    """Return the sample with a multiple of the number that an input, this one or another, has in the middle."""
+def _with_middle(sample: SampleCall, at: int, source: int, factor: float = 1.0) -> SampleCall | None:
+    """Return the sample with the middle number of an input, times a factor; None if a matrix is definite no more."""
     changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
     middle = changed.numel() // 2
     changed.view(-1)[middle] = factor * sample.values[source].detach().reshape(-1)[middle]
-    return sample.having({at: changed})
+    return None if is_definite(sample.values[at]) and not is_definite(changed) else sample.having({at: changed})
 
 
 def _twice(sample: SampleCall, at: int, dim: int) -> SampleCall | None:
