@@ -142,8 +142,9 @@ def read() -> Record:
     tests: dict[str, list[SuiteTest]] = defaultdict(list)
     for test in catalog.suite():
         tests[test.clause].append(test)
-    files = ("kill-matrix", "mutants", "peers", "scripts", "scan-sample", "simulated")
-    matrix, mutants, peers, scripts, scanned, simulated = (DOCS / "data" / f"{name}.json" for name in files)
+    files = ("kill-matrix", "mutants", "peers", "scripts", "scan-sample", "simulated", "pytorch")
+    paths = [DOCS / "data" / f"{name}.json" for name in files]
+    matrix, mutants, peers, scripts, scanned, *_ = paths
     rows = _json(matrix).get("rows", ())
     reports = {path: _json(path) for path in sorted((DOCS / "results").rglob("*.json"))}
     reports = {path: data for path, data in reports.items() if {"environment", "engine", "subjects"} <= data.keys()}
@@ -153,7 +154,7 @@ def read() -> Record:
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
     runs = [run for path, report in reports.items() for run in _runs(report, path.relative_to(DOCS).as_posix())]
-    data = [path for path in (matrix, mutants, peers, scripts, scanned, simulated, PUBLISHED) if path.exists()]
+    data = [path for path in (*paths, PUBLISHED) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
     return Record(
         registry=registry,

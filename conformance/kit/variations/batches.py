@@ -186,9 +186,8 @@ def choices(sample: SampleCall) -> list[InDims]:
     else:
         draw, longest = Random(0).choice, max(map(len, every))
         chosen = [tuple(option[turn % len(option)] for option in every) for turn in range(longest)]
-        # One tensor alone without a batch dimension, which comes last, and one alone with it.
-        for alone, rest in product(every, (False, True)):
-            chosen.append(tuple(option[-1 if (option is alone) is not rest else 0] for option in every))
+        # Each tensor alone without a batch dimension, which comes last.
+        chosen += [tuple(option[-1 if option is one else 0] for option in every) for one in every]
         chosen += [tuple(map(draw, every)) for _ in range(CHOICES - longest)]
     pairs = [zip(options, dims, strict=True) for dims in dict.fromkeys(chosen)]
     return list(filter(None, ({at: dim for at, dim in each if dim is not None} for each in pairs)))
