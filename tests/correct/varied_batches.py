@@ -202,5 +202,10 @@ class ProductOfRows(Function):
 
 
 def in_front(in_dims, *tensors):
-    """The tensors with the batch dimension in front, if they have one."""
-    return [x if dim is None else x.movedim(dim, 0) for x, dim in zip(tensors, in_dims, strict=True)]
+    """The tensors with the batch dimension in front, if they have one; some alone may be of an outer batch too."""
+    rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, in_dims, strict=True))
+    found = [x if dim is None else x.movedim(dim, 0) for x, dim in zip(tensors, in_dims, strict=True)]
+    return [
+        x if dim is None else x.reshape(x.shape[0], *[1] * (rank + 1 - x.dim()), *x.shape[1:])
+        for x, dim in zip(found, in_dims, strict=True)
+    ]

@@ -186,9 +186,9 @@ def choices(sample: SampleCall) -> list[InDims]:
     else:
         draw, longest = Random(0).choice, max(map(len, every))
         chosen = [tuple(option[turn % len(option)] for option in every) for turn in range(longest)]
-        # Each tensor alone without a batch dimension, which comes last.
-        chosen += [tuple(option[-1 if option is one else 0] for option in every) for one in every]
         chosen += [tuple(map(draw, every)) for _ in range(CHOICES - longest)]
+        # And each tensor alone without a batch dimension, which is its last option.
+        chosen += [tuple(option[-1 if option is one else 0] for option in every) for one in every]
     pairs = [zip(options, dims, strict=True) for dims in dict.fromkeys(chosen)]
     return list(filter(None, ({at: dim for at, dim in each if dim is not None} for each in pairs)))
 
