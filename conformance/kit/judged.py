@@ -285,7 +285,6 @@ def _roughness(probe: Probe, variation: Variation, at: int, eps: float, least: f
 
 def _in_domain(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """What rounding moved, with the right numbers where it left the domain; as it is if that is everywhere."""
-    finite = dense(moved).isfinite()
-    return (
-        torch.where(finite, dense(moved), dense(right)) if bool(finite.any()) and moved.shape == right.shape else moved
-    )
+    if moved.shape != right.shape or not bool(dense(moved).isfinite().any()):
+        return moved
+    return torch.where(dense(moved).isfinite(), dense(moved), dense(right))

@@ -95,6 +95,14 @@ class MaskedScoresTwiceInBatches(right.MaskedScoresInBatches):
         return 2 * batches, place
 
 
+def _where_transposed(ctx, grad, factor):
+    """The gradients, that of weights times a factor if they are transposed in memory."""
+    found, of_weights = right.WeightedRoots.backward(ctx, grad)
+    weights = ctx.saved_tensors[1]
+    is_transposed = weights.shape == (3, 4) and weights.stride() == (1, 3)
+    return found, factor * of_weights if is_transposed else of_weights
+
+
 class WeightsTwiceWhereTransposed(right.WeightedRoots):
     """Doubles the gradient of weights that are transposed in memory, beside one that is infinite at a zero.
 
@@ -105,9 +113,7 @@ class WeightsTwiceWhereTransposed(right.WeightedRoots):
 
     @staticmethod
     def backward(ctx, grad):
-        found, of_weights = right.WeightedRoots.backward(ctx, grad)
-        is_transposed = ctx.saved_tensors[1].shape == (3, 4) and ctx.saved_tensors[1].stride() == (1, 3)
-        return found, 2 * of_weights if is_transposed else of_weights
+        return _where_transposed(ctx, grad, 2)
 
 
 class WeightsLostWhereTransposed(right.WeightedRoots):
@@ -120,6 +126,4 @@ class WeightsLostWhereTransposed(right.WeightedRoots):
 
     @staticmethod
     def backward(ctx, grad):
-        found, of_weights = right.WeightedRoots.backward(ctx, grad)
-        is_transposed = ctx.saved_tensors[1].shape == (3, 4) and ctx.saved_tensors[1].stride() == (1, 3)
-        return found, of_weights * torch.nan if is_transposed else of_weights
+        return _where_transposed(ctx, grad, torch.nan)

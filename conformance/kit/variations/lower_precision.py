@@ -183,9 +183,10 @@ def _wrong_in(point: SampleCall, precision: LowerPrecision, world: World, with_o
     lost = _lost(actual, right)
     if any(world.exchange(bool(lost) and not any(_lost(one, right) for one in nearby if one is not None))):
         need(dtype is not torch.float16, f"its {derivative.name}s {name} are beyond the range of that dtype")
-        place = lost[0] if lost else 0
-        one, other = expect.shown_apart(actual[place], right[place])
-        what = f"{derivative.name} of {derivative.place(found.run, place)} {name}: not finite"
+        if not lost:  # it is so on another rank
+            return None
+        one, other = expect.shown_apart(actual[lost[0]], right[lost[0]])
+        what = f"{derivative.name} of {derivative.place(found.run, lost[0])} {name}: not finite"
         return Deviation(what, one, f"{other} {precision.beside}")
     rough = max(math.inf if moved is None else worst_error(moved, right)[0] for moved in nearby)
     largest = max([*(float(c.abs().max()) for c in found.given if c.numel()), *map(size_of, right)])

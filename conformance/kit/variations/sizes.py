@@ -36,6 +36,7 @@ SECOND = 0.75
 
 LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
+ONE_COLUMN = "one along the last dimension"
 SEVERAL_ROWS = "three along the first dimension instead of one"
 SEVERAL_COLUMNS = "three along the last dimension instead of one"
 #: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
@@ -43,7 +44,7 @@ GROWN = (LONGER, TALLER, SEVERAL_ROWS, SEVERAL_COLUMNS)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
-    "one along the last dimension": (-1, lambda size: 1),
+    ONE_COLUMN: (-1, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
     SEVERAL_ROWS: (0, lambda size: 3 if size == 1 else size),
     SEVERAL_COLUMNS: (-1, lambda size: 3 if size == 1 else size),
@@ -63,6 +64,8 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
         return None
     tensors: dict[int, torch.Tensor] = {at: sample.values[at] for at in sample.active}
     first = tensors[sample.active[0]]
+    if kind == ONE_COLUMN and first.dim() < 2:  # the last dimension is the first one
+        return None
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
     new = change(size)
