@@ -32,14 +32,13 @@ def isolated(
             running[process.sentinel] = process, ours, job, time.monotonic() + DEADLINE
         if not running:
             return
-        connection.wait(running, timeout=1)
+        connection.wait([*running, *(ours for _, ours, *_ in running.values())], timeout=1)
         for sentinel, (process, ours, job, deadline) in list(running.items()):
             if process.is_alive() and time.monotonic() > deadline:
                 process.kill()
-            elif not process.is_alive():
-                process.join()
+            elif ours.poll() or not process.is_alive():  # a long answer is read before its process can end
                 del running[sentinel]
-                yield _answer(ours, partial(ended, job, process.exitcode))
+                yield _answer(ours, process, partial(ended, job))
 
 
 def _in_a_process(do: Callable[[Any], object], job: Any, answer: connection.Connection) -> None:
@@ -48,10 +47,13 @@ def _in_a_process(do: Callable[[Any], object], job: Any, answer: connection.Conn
     answer.send(do(job))
 
 
-def _answer(pipe: connection.Connection, ended: Callable[[], Result]) -> Result:
+def _answer(pipe: connection.Connection, process: BaseProcess, ended: Callable[[int | None], Result]) -> Result:
     try:
-        return pipe.recv()
+        found: Result = pipe.recv()
     except EOFError:
-        return ended()
+        process.join()
+        return ended(process.exitcode)
     finally:
         pipe.close()
+    process.join()
+    return found
