@@ -420,10 +420,36 @@ def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
             only="Function.compile.agrees",
             strict=True,
         )
-    assert "FAIL Function.compile.agrees" in flat(error)
+    assert "ERROR Function.compile.agrees" in flat(error)
     assert "rank 1 of 2" in flat(error)
-    assert "this rank raised an error while other ranks were waiting in a collective" in flat(error)
     assert "TorchRuntimeError" in flat(error)
+
+
+class RaisesOnOneRank(torch.autograd.Function):
+    """A sum over the ranks whose backward raises on one of them, while the others wait for it."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        if dist.get_rank() == 1:
+            raise ValueError("nothing for the second rank")
+        total = grad.clone()
+        dist.all_reduce(total)
+        return total, None
+
+
+def test_an_error_of_one_rank_in_backward_breaks_one_clause_and_is_told_with_its_line():
+    with pytest.raises(ConformanceError) as error:
+        check(RaisesOnOneRank, (matrix(), GROUP), spec="Collective", types="P -> I", ranks=2, simulated=True)
+    assert "1 broken clause" in flat(error)
+    assert "ERROR Collective.backward.gradient" in flat(error)
+    assert "ValueError: nothing for the second rank" in flat(error)
+    assert 'raise ValueError("nothing for the second rank")' in flat(error)
 
 
 class FillsTheInputOfOthers(torch.autograd.Function):

@@ -19,7 +19,7 @@ from conformance.core.prose import clipped
 from conformance.kit.afterwards import try_again
 from conformance.kit.answers import processor_time
 from conformance.kit.blame import expect_own
-from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
+from conformance.kit.deviations import Deviation, NotApplicable, RaisedAlone, Skipped, Unfit
 from conformance.kit.frames import TORCH_FOLDER, foreign, name_of, text_of
 from conformance.kit.search import run_each, run_varied
 from conformance.kit.seeds import seed
@@ -62,6 +62,8 @@ def _ending(action: Callable[[], object]) -> tuple[Outcome | BadSubject, str, st
         return "not-applicable", text_of(error), ""
     except Skipped as error:
         return "skip", text_of(error), ""
+    except RaisedAlone as error:
+        return "error", explain(error.error), ""
     except Deviation as error:
         return "fail", text_of(error), error.likely
     except UsageError as error:

@@ -115,14 +115,19 @@ class SampleCall:
         return Run.of(self, args, leaves)
 
 
-def ending(sample: SampleCall, part: str) -> AbstractContextManager[object]:
+def ending(sample: SampleCall, part: str, is_watched: bool = False) -> AbstractContextManager[object]:
     """Return a block in which forward or backward comes to an end.
 
     The operations of a sample itself are counted once: what takes few is no iteration, and to watch it takes time.
+
+    Args:
+        sample: the call.
+        part: ``forward`` or ``backward``.
+        is_watched: whether its numbers are others in any case, as in another precision.
     """
     counts = OPERATIONS.setdefault(sample.subject.label, {})
     most = max(counts.values(), default=FEW_OPERATIONS)
-    if sample.is_in_another_precision or (sample.is_derived and most >= FEW_OPERATIONS):
+    if is_watched or sample.is_in_another_precision or (sample.is_derived and most >= FEW_OPERATIONS):
         return EndingMode(most)
     key = f"{part} of {sample.label}"
     return nullcontext() if sample.is_derived or key in counts else CountingMode(counts, key)

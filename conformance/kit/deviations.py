@@ -36,6 +36,19 @@ class Deviation(AssertionError):
         return "\n".join(lines)
 
 
+class RaisedAlone(Deviation):
+    """The error that one rank raised while others waited for it in a collective.
+
+    No variation excuses it, since ranks are to refuse a call together. The test ends in that error, as every test does
+    that makes the same call: they have one cause.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        """Keep the error."""
+        super().__init__("this rank raised an error while other ranks were waiting in a collective")
+        self.error = error
+
+
 def _text(value: object) -> str:
     try:
         return str(value)

@@ -123,11 +123,12 @@ def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run
     return found
 
 
-def differentiate(sample: SampleCall) -> None:
-    """Call the subject and go through its backward once."""
+def differentiate(sample: SampleCall) -> bool:
+    """Call the subject and go through its backward once; return whether there was a result to differentiate."""
     run = sample.run()
     if run.outputs:
         run.gradients([in_layout_of(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
+    return bool(run.outputs)
 
 
 def copied(run: Run, world: World) -> list[torch.Tensor]:

@@ -159,7 +159,7 @@ class VariedCall:
         seeds.seed(0, self.sample.holders)
         given = tuple(pytree.tree_unflatten(args, self.sample.structure))
         try:
-            with ending(self.sample, "forward"):
+            with ending(self.sample, "forward", bool(self.dtypes)):
                 result = self.world.together(lambda: self.sample.subject(*given))
         except (Deviation, NotApplicable):
             raise
@@ -198,7 +198,8 @@ class VariedCall:
         before = {at: cotangent.detach().clone() for at, cotangent in given.items()}
         outputs, inputs, cotangents = [tensors[at] for at in used], list(leaves.values()), list(given.values())
         seeds.seed(BACKWARD_SEED, self.sample.holders)
-        with self.sample.subject.asking_for_its_group(), ending(self.sample, "backward"):
+        is_other = bool(self.dtypes) or self.scale != 1.0
+        with self.sample.subject.asking_for_its_group(), ending(self.sample, "backward", is_other):
             found = self.world.together(
                 lambda: leaf_gradients(outputs, inputs, cotangents) if used and leaves else (None,) * len(leaves)
             )

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import torch
 
-from conformance.kit.deviations import Deviation, NotApplicable
+from conformance.kit.deviations import NotApplicable, RaisedAlone
 from conformance.kit.judgement import Judgement
 from conformance.kit.tensors import double_dtype
 
@@ -99,7 +99,7 @@ class World:
             **options: its keyword arguments.
 
         Raises:
-            Deviation: the call raised on this rank, and the others wait for it in a collective.
+            RaisedAlone: the call raised on this rank, and the others wait for it in a collective.
 
         >>> World().try_call(int, "7"), World().try_call(int, "seven")
         (7, None)
@@ -107,17 +107,28 @@ class World:
         try:
             result = function(*args, **options)
         except Exception as error:
-            try:
-                self.exchange(True, raised=True)
-            except LeftAlone:
-                line = next(iter(str(error).splitlines()), "")
-                raise Deviation(
-                    "this rank raised an error while other ranks were waiting in a collective",
-                    f"{type(error).__name__}: {line}",
-                    "an exception on every rank, or on none",
-                ) from error
+            self.after_call(error)
             return None
-        return None if any(self.exchange(result is None)) else result
+        return None if any(self.after_call(result is None)) else result
+
+    def after_call(self, outcome: bool | Exception) -> list[Any]:
+        """Exchange how a call ended that all ranks make: an exception counts as true.
+
+        Args:
+            outcome: the exception that it raised on this rank, or anything that others are to know.
+
+        Raises:
+            RaisedAlone: it raised on this rank, and the others wait for it in a collective.
+
+        >>> World().after_call(ValueError("no")), World().after_call(False)
+        ([True], [False])
+        """
+        if not isinstance(outcome, Exception):
+            return self.exchange(outcome)
+        try:
+            return self.exchange(True, raised=True)
+        except LeftAlone:
+            raise RaisedAlone(outcome) from outcome
 
     def together(self, call: Callable[[], _Result]) -> _Result:
         """The result of a call that all ranks make.

@@ -42,7 +42,7 @@ _TOLD_BY_PYTORCH = (
 #: The clause that a test names at the end of its message.
 _REFERENCE = re.compile(r"; see (\S+)$")
 
-#: In which method of the subject a rank waited.
+#: In which method of the subject a rank waited, or raised an error.
 _WAITED = re.compile(r", in (forward|backward)\b")
 
 
@@ -72,8 +72,8 @@ def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
     """Sort broken clauses for the report: the stricter first; within a level, possible causes and a spec's own first.
 
     If clauses ended in the same way, and another test of one of them passed in the same world, that one is not the
-    cause, unless only some samples end so: a test passes without them. Neither is one on forward if ranks hang in
-    backward, or the other way round.
+    cause, unless only some samples end so: a test passes without them. Neither is one on forward if ranks hang or raise
+    in backward, or the other way round.
     """
 
     def place(clause: ClauseResult) -> tuple[int, bool, bool, bool, bool]:
@@ -143,9 +143,9 @@ def _shows_what_is_left_behind(test: TestOutcome) -> bool:
 
 
 def _is_elsewhere(clause: ClauseResult) -> bool:
-    """Tell whether a clause is about one method, and every test that broke it hung in the other."""
-    hung = [f"{test.likely} {test.message}" for test in _broken(clause) if test.outcome == "timeout"]
-    methods = {found[1] for words in hung if (found := _WAITED.search(words))}
+    """Tell whether a clause is about one method, and every test that broke it hung or raised in the other."""
+    ended = [f"{test.likely} {test.message}" for test in _broken(clause) if not test.asserted]
+    methods = {found[1] for words in ended if (found := _WAITED.search(words))}
     other = {"backward": ".forward.", "forward": ".backward."}
     return len(methods) == 1 and other[methods.pop()] in clause.id
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from tests.correct import solvers as right
 from tests.planted._matmul import MatMul
@@ -533,3 +534,21 @@ class RowsThatShareTheirSums(right.BisectsWithinATolerance):
         (chosen,) = ctx.saved_tensors
         slope = chosen * (1 - chosen)
         return slope * (grad - (slope * grad).sum() / slope.sum())
+
+
+class IteratesBackWithinAnAbsoluteTolerance(right.IteratesBackUntilItIsThere):
+    """Stops too early for a small loss, and never for a large one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.IteratesBackUntilItIsThere.inputs
+
+    @staticmethod
+    def enough(grad):
+        return 1e-12
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return IteratesBackWithinAnAbsoluteTolerance.back(ctx, grad)

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall, leaf_gradients
+from conformance.kit.calls import Run, SampleCall, ending, leaf_gradients
 from conformance.kit.deviations import NO_JVP, need
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
@@ -70,7 +70,7 @@ def look_at(subject: Subject, world: World, everything: bool = False, derived: b
     functions = _functions(subject, world, samples)
     looks = world.once(
         (subject.label, "backward"),
-        lambda: [_look(functions, sample, lambda run: _backward(run, world)) for sample in samples()],
+        lambda: [_look(world, functions, sample, lambda run: _backward(run, world)) for sample in samples()],
     )
     if everything:
         looks = looks + world.once((subject.label, "else"), lambda: _otherwise(subject, world, functions, samples()))
@@ -97,17 +97,17 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     samples = [sample for sample in every_sample(subject, world) if sample.active]
     functions = _functions(subject, world, lambda: samples)
     need(any(map(_has_jvp, functions)), NO_JVP)
-    looks = world.once((subject.label, "forward mode"), lambda: _duals(functions, samples))
+    looks = world.once((subject.label, "forward mode"), lambda: _duals(world, functions, samples))
     if derived:
         looks = looks + world.once(
             (subject.label, "forward mode, derived"),
-            lambda: _duals(functions, _derived_from(samples, world)),
+            lambda: _duals(world, functions, _derived_from(samples, world)),
         )
     return looks
 
 
-def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[WitnessedCall]:
-    return [_look(functions, sample, None, dual=True, lenient=True) for sample in samples]
+def _duals(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[WitnessedCall]:
+    return [_look(world, functions, sample, None, dual=True, lenient=True) for sample in samples]
 
 
 def _functions(subject: Subject, world: World, samples: Callable[[], list[SampleCall]]) -> tuple[type, ...]:
@@ -126,17 +126,17 @@ def _has_jvp(function: type) -> bool:
 def _otherwise(
     subject: Subject, world: World, functions: tuple[type, ...], samples: list[SampleCall]
 ) -> list[WitnessedCall]:
-    looks = [_look(functions, sample, None, needed=()) for sample in samples]
+    looks = [_look(world, functions, sample, None, needed=()) for sample in samples]
     if any(map(_has_jvp, functions)):
-        looks += _duals(functions, samples)
+        looks += _duals(world, functions, samples)
     if not subject.gathers:
-        looks += [_look(functions, sample, lambda run: _twice(run, world), lenient=True) for sample in samples]
+        looks += [_look(world, functions, sample, lambda run: _twice(run, world), lenient=True) for sample in samples]
     return looks
 
 
 def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[WitnessedCall]:
     samples = _derived_from(samples, world)
-    return [_look(functions, sample, lambda run: _backward(run, world), lenient=True) for sample in samples]
+    return [_look(world, functions, sample, lambda run: _backward(run, world), lenient=True) for sample in samples]
 
 
 def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
@@ -215,6 +215,7 @@ def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, .
 
 
 def _look(
+    world: World,
     functions: tuple[type, ...],
     sample: SampleCall,
     after: Callable[[Run], Pairs] | None,
@@ -223,7 +224,11 @@ def _look(
     dual: bool = False,
     lenient: bool = False,
 ) -> WitnessedCall:
-    """Call a sample under the witness and differentiate it; a lenient look keeps no exception."""
+    """Call a sample under the witness and differentiate it; a lenient look keeps no exception.
+
+    Raises:
+        RaisedAlone: this rank raised, and the others wait for it.
+    """
     with witnessing(*functions) as witness:
         try:
             run = forward_mode_run(sample) if dual else sample.run(needed=needed)
@@ -231,7 +236,9 @@ def _look(
                 call.kept = tuple(tensors_on(call.context, foreign=call.inputs))
             pairs = after(run) if after else ()
         except Exception as error:
+            world.after_call(error)
             return WitnessedCall(sample, witness, error=None if lenient else error)
+    world.after_call(False)
     return WitnessedCall(sample, witness, pairs)
 
 
@@ -240,7 +247,8 @@ def _backward(run: Run, world: World) -> Pairs:
         return ()
     cotangents = run.cotangents(world)
     before = [cotangent.clone() for cotangent in cotangents]
-    leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
+    with ending(run.sample, "backward"):
+        leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
     return tuple(zip(before, cotangents, strict=True))
 
 
