@@ -82,6 +82,60 @@ def test_a_device_of_little_memory_accuses_nobody(said):
     assert found(Subject(NoDeviceMemory, inputs=[X])).verdict == "incomplete"
 
 
+CUDA_ALONE = [
+    AssertionError("Torch not compiled with CUDA enabled"),
+    ValueError("Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"),
+    NotImplementedError("Could not run 'own::double' with arguments from the 'CPU' backend. This could be because"),
+    RuntimeError("Cannot use ReduceOp.PREMUL_SUM with Gloo"),
+    TypeError("x must be a tensor on a GPU"),
+]
+
+
+@pytest.mark.parametrize("error", CUDA_ALONE)
+def test_a_run_without_the_device_that_a_kernel_needs_accuses_nobody(error):
+    class NeedsADevice(Double):
+        @staticmethod
+        def forward(ctx, x):
+            raise error
+
+    seen = found(Subject(NeedsADevice, inputs=[X]))
+    assert seen.verdict == "incomplete"
+    assert f"this run lacks what it needs ({type(error).__name__}: {str(error)[:40]}" in str(seen)
+
+
+class ChecksItsDevice(Double):
+    """Refuses what is not on a GPU, without a word."""
+
+    @staticmethod
+    def forward(ctx, x):
+        assert x.is_cuda
+        return x * 2
+
+
+class NeedsADeviceInBackward(Double):
+    """Computes backward alone on a GPU."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise CUDA_ALONE[0]
+
+
+class NamesADeviceInBackward(Double):
+    """Wrong: forward was answered here, and backward raises an error that names a device."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise ValueError("no gradients, on a GPU or elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict"),
+    [(ChecksItsDevice, "incomplete"), (NeedsADeviceInBackward, "incomplete"), (NamesADeviceInBackward, "fails")],
+)
+def test_words_about_a_device_excuse_a_call_that_was_never_answered(function, verdict):
+    assert found(Subject(function, inputs=[X])).verdict == verdict
+
+
 def _refuses(ctx, grad):
     raise ValueError("no gradients")
 

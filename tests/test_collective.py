@@ -409,6 +409,30 @@ def test_a_hundred_elements_are_moved_along_directions():
     assert "0.5 times the expected one" in flat(error)
 
 
+class SumsWhatItRounds(torch.autograd.Function):
+    """A sum over the ranks of numbers in eight bits, with the gradient of those that came in."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.to(torch.float8_e4m3fn).to(x.dtype)
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+def test_a_gradient_of_steps_over_ranks_is_to_be_declared():
+    args = (matrix(), GROUP)
+    with pytest.raises(ConformanceError) as error:
+        check(SumsWhatItRounds, args, spec="Collective", types="V -> I", ranks=2, simulated=True)
+    assert "1 broken clause" in flat(error)
+    assert "the surrogate gradient of a step function; if it is intended, declare it with formula=" in flat(error)
+    right = Subject(SumsWhatItRounds, inputs=[args], types="V -> I", formula=lambda args, grads: (grads[0], None))
+    assert check(right, spec="Collective", ranks=2, simulated=True).subjects[0].verdict == "conforms"
+
+
 def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
     with pytest.raises(ConformanceError) as error:
         check(

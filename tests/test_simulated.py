@@ -623,6 +623,16 @@ def test_what_a_backend_refuses_is_an_exception_of_the_rank_that_calls_it(three)
     results(three, body)
 
 
+def test_calls_that_are_started_as_one_are_refused_as_gloo_refuses_them(three):
+    def body(world):
+        wide = torch.zeros(3)
+        with dist.distributed_c10d._coalescing_manager(device=wide.device):
+            dist.all_gather_into_tensor(wide, torch.ones(1))
+
+    assert {found.outcome for found in three.run(body)} == {"error"}
+    assert all("Backend gloo does not implement startCoalescing" in found.message for found in three.run(body))
+
+
 def test_one_rank_alone_reads_nothing_of_a_tensor_whose_elements_share_memory():
     """Gloo returns at once in a group of one rank, where nothing has to move."""
 

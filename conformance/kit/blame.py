@@ -1,4 +1,4 @@
-"""Decide whom an exception blames: the subject's own code, ``call=`` around it, or a machine without memory."""
+"""Decide whom an exception blames: the subject, ``call=`` around it, or a run without the memory or device it needs."""
 
 from __future__ import annotations
 
@@ -29,16 +29,33 @@ NO_DEVICE_MEMORY = "the memory of the device ran out, which other ranks use too:
 _NO_DEVICE_MEMORY = re.compile(
     r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|Cuda failure (\d+ )?'out of memory'|Failed to CUDA \w+ "
 )
+#: Why nothing is judged of what needs a GPU, or another backend.
+NO_DEVICE = "this run lacks what it needs ({}): run it with --device cuda where there is one, and --backend if need be"
+#: How PyTorch, Triton and the backends of process groups say so; simulated ranks do as well.
+_NO_DEVICE = re.compile(
+    r"Torch not compiled with \w+ enabled|Found no NVIDIA driver|No CUDA GPUs are available|0 active drivers|"
+    r"cannot be accessed from Triton|Could not run '\S+' with arguments from the 'CPU' backend|"
+    r"doesn't have NCCL built in|Cannot use ReduceOp\.\w+ with Gloo|Backend \w+ does not (implement|support)|"
+    r"simulated ranks reduce by"
+)
+#: How an author says so, in the message or in the line that raises it.
+_NAMES_A_DEVICE = re.compile(r"is_cuda|(?<![a-z])(cuda|gpu|nvidia|triton|xpu|npu|hpu|mps)(?![a-z])", re.IGNORECASE)
 #: PyTorch's message if an allocation fails, with its size (bytes).
 _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
 
-def expect_own(subject: Subject | None, error: Exception) -> None:
+def expect_own(subject: Subject | None, error: Exception, device: str = "cpu") -> None:
     """Assert that an exception comes from the subject's own code, or that its origin is unknown.
+
+    Args:
+        subject: what was called, if anything.
+        error: what was raised.
+        device: where it ran.
 
     Raises:
         NotApplicable: ``call=`` itself raised, outside the subject.
-        Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's.
+        Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's;
+            or this run lacks the device or backend that the subject needs.
     """
     # By their types: an exception may answer any question about itself with another one, even about its class.
     raised = error.__cause__ if issubclass(type(error), Deviation) else error
@@ -48,18 +65,23 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
         return
     try:
         lacks_memory = _is_of_memory(raised)
+        line = traceback.extract_tb(raised.__traceback__)[-1].line or ""
+        is_named = device == "cpu" and subject.label not in ANSWERED and _NAMES_A_DEVICE.search(f"{raised} {line}")
+        lacks_device = is_named or _NO_DEVICE.search(str(raised))
         frames = _frames(raised) if subject.call else []
     except (Exception, SystemExit):
         return
     if lacks_memory and subject.label in ANSWERED:
         raise Skipped(NO_MEMORY) from error
+    words = next(iter(str(raised).splitlines()), "")
+    if lacks_device:
+        raise Skipped(NO_DEVICE.format(f"{type(raised).__name__}: {words}" if words else line)) from error
     own = [frame for frame in frames if not foreign(frame.filename)]
     if not own or any(_is_in(frame, subject.target) for frame in own) or _is_applied(raised, frames, subject.target):
         return
     is_known = isinstance(subject.call, FunctionType) and not isinstance(subject.target, type)
     if is_known and not any(_is_in(frame, subject.call) for frame in own):
         return  # backward of what a callable made has no frame of its own
-    words = next(iter(str(raised).splitlines()), "")
     told = f"{OUTSIDE} {_name(subject)}: {type(raised).__name__}: {words} (at {last_own(own)})"
     raise (NotApplicable if subject.label in ANSWERED else Skipped)(told) from error
 

@@ -9,6 +9,7 @@ import torch
 
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
+from conformance.kit.numerics.derivatives import SURROGATE
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, declares
@@ -235,7 +236,7 @@ def signatures_kept(claim: Claim, world: World) -> str:
     found = kept_of(all_ranks(world), claim.call.in_group(world_group()), samples, claim.results, claim.call.precision)
     kept = [finding.signature for finding in found if finding.kept]
     if not kept:
-        return "it keeps no signature at all"
+        return SURROGATE if _stands_still(claim) else "it keeps no signature at all"
     # The type of a tensor without a gradient shows in nothing.
     moved = _differentiated(claim)
     fixed = [(at, kind) for at, kind in enumerate(signature_of(claim).arguments) if at not in moved]
@@ -244,6 +245,11 @@ def signatures_kept(claim: Claim, world: World) -> str:
     if len(best) > _FEW:
         return ""  # numbers too coarse to tell them apart
     return f"it keeps {' and '.join(map(str, best))} instead" if best else ""
+
+
+def _stands_still(claim: Claim) -> bool:
+    """Whether no result answers to any argument, as where it is rounded to a grid."""
+    return not any(bool(one.table.any()) for row in claim.observed.slopes.values() for one in row if one)
 
 
 def _differentiated(claim: Claim) -> list[int]:

@@ -59,6 +59,7 @@ here = _Here()
 #: Worlds by the backends of their groups.
 _worlds_of: weakref.WeakKeyDictionary[Any, Carrier] = weakref.WeakKeyDictionary()
 CPU, GLOO = torch.device("cpu"), "gloo"
+_USUAL_START = dist.ProcessGroup._start_coalescing
 _changing = threading.Lock()
 _live: list[Carrier] = []
 _open = contextlib.ExitStack()
@@ -80,6 +81,7 @@ def installed(world: Carrier) -> Iterator[None]:
             for name, ours in REPLACED.items():
                 usual = getattr(distributed_c10d, name)
                 _open.enter_context(patch.object(distributed_c10d, name, partial(ours, usual)))
+            _open.enter_context(patch.object(dist.ProcessGroup, "_start_coalescing", _start_coalescing))
         _live.append(world)
     try:
         yield
@@ -95,6 +97,14 @@ def _forget(usual: Callable[[], object]) -> None:
     usual()
     for group, name in [pair for world in _live for names in world.names for pair in names.items()]:
         _distributed_c10d._register_process_group(name, group)
+
+
+def _start_coalescing(group: dist.ProcessGroup, device: torch.device) -> None:
+    """Refuse what Gloo refuses: the inert backend would take the end of a block for that of the work in it."""
+    if _world(group) is None:
+        _USUAL_START(group, device)
+        return
+    raise RuntimeError(f"Backend {GLOO} does not implement startCoalescing")
 
 
 def _world(group: dist.ProcessGroup | None) -> Carrier | None:
