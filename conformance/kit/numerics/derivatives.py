@@ -50,11 +50,17 @@ def slope_along(
     gradient: torch.Tensor | None,
     direction: torch.Tensor,
     eps: float,
+    here: torch.Tensor | None = None,
 ) -> SlopeJudgement:
-    """Compare the gradient of one input with differences of forward along a direction."""
+    """Compare the gradient of one input with differences of forward along a direction.
+
+    The terms of the loss ``here``, without a step, are computed if they are not given.
+    """
     value = run.sample.values[at].detach()
 
     def loss(step: float) -> torch.Tensor:
+        if step == 0 and here is not None:
+            return here
         return paired(cotangents, outputs_at(run, at, value + step * direction))
 
     return compare_slope(world, loss, inner(gradient, direction), eps, jacobian_scale(cotangents, [direction]))

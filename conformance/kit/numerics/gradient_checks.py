@@ -22,7 +22,7 @@ from conformance.kit.numerics.derivatives import (
     unless_it_stops,
 )
 from conformance.kit.numerics.nearby import directions, perturbed, points_near
-from conformance.kit.numerics.slopes import SlopeJudgement, epsilon
+from conformance.kit.numerics.slopes import SlopeJudgement, epsilon, paired
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.recording import recording
 from conformance.kit.sample_calls import differentiate
@@ -56,12 +56,13 @@ def expect_derivative(
     for point in points_near(sample, world):
         run = point.run()
         cotangents = run.cotangents(world)
+        here, eps = paired(cotangents, run.outputs), result_epsilon(world, run)
         gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
         tried, unclear = unclear, []
         for at in tried:
             if gradients[at] is None and at not in sample.top:
                 continue  # autograd does not look into containers
-            one = _InputGradient(world, run, cotangents, at, gradients[at])
+            one = _InputGradient(world, run, cotangents, at, gradients[at], here, eps)
             moves = one.directions()
             moves = moves[:1] if is_derived and not is_explained else moves
             slopes = one.slopes(moves, is_derived)
@@ -84,13 +85,13 @@ def expect_derivative_of_parameters(sample: SampleCall, world: World) -> dict[in
         return told
     run = sample.run()
     cotangents = run.cotangents(world)
+    here, eps = paired(cotangents, run.outputs), result_epsilon(world, run)
     own = replace(run, leaves={at: run.values[at] for at in told})
     with grads_kept(own.leaves.values()):
         gradients = dict(zip(told, own.gradients(cotangents), strict=True))
     for at in (at for at, gradient in gradients.items() if gradient is not None):
-        eps = max(result_epsilon(world, run), epsilon([run.values[at]]))
-        one = _InputGradient(world, own, cotangents, at, gradients[at])
-        slopes = [one.slope(each, eps) for each in directions(world, run.values[at].detach())]
+        one = _InputGradient(world, own, cotangents, at, gradients[at], here, max(eps, epsilon([run.values[at]])))
+        slopes = [one.slope(each) for each in directions(world, run.values[at].detach())]
         for slope in slopes:
             expect_slope(slope, f"a random direction of {sample.name(at)}, which belongs to a module")
         told[at] = any(slope.verdict == "agrees" for slope in slopes)
@@ -117,6 +118,9 @@ class _InputGradient:
     cotangents: list[torch.Tensor]
     at: int
     gradient: torch.Tensor | None
+    #: The terms of the loss, and the machine epsilon of the results.
+    here: torch.Tensor
+    eps: float
 
     @property
     def value(self) -> torch.Tensor:
@@ -127,8 +131,9 @@ class _InputGradient:
         moves = directions(self.world, self.value)
         return [kept_symmetric(self.run, self.at, direction, self.gradient) for direction in moves]
 
-    def slope(self, direction: torch.Tensor, eps: float) -> SlopeJudgement:
-        return slope_along(self.world, self.run, self.cotangents, self.at, self.gradient, direction, eps)
+    def slope(self, direction: torch.Tensor, coarsest: float = 0.0) -> SlopeJudgement:
+        eps = max(self.eps, coarsest)
+        return slope_along(self.world, self.run, self.cotangents, self.at, self.gradient, direction, eps, self.here)
 
     def slopes(self, moves: list[torch.Tensor], is_derived: bool) -> list[SlopeJudgement]:
         """Compare with differences along each of some directions.
@@ -136,12 +141,11 @@ class _InputGradient:
         A deviation at a derived sample is measured again with the long steps that internal single precision needs. They
         overrule it if they agree and their noise is well below it.
         """
-        eps = result_epsilon(self.world, self.run)
 
         def along(direction: torch.Tensor) -> SlopeJudgement:
-            found = self.slope(direction, eps)
+            found = self.slope(direction)
             if is_derived and found.verdict == "differs":
-                again = self.slope(direction, max(eps, tolerances.SINGLE))
+                again = self.slope(direction, tolerances.SINGLE)
                 if again.verdict == "agrees" and tolerances.CLEAR_OF_NOISE * again.noise < found.deviation:
                     return again
             return unless_it_stops(found, self.world, self.run, self.cotangents, self.at, direction)
