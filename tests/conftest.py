@@ -11,7 +11,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from conformance.run.kept import kept_forkserver
 from tests import warm
-from tests.faults.running import new_pool
+from tests.faults.running import shared_pool
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,5 +32,5 @@ def forkserver() -> Iterator[Forkserver]:
 @pytest.fixture(scope="module")
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     """A pool whose ranks find the hostile subjects."""
-    with new_pool(forkserver) as pool:
+    with shared_pool(forkserver) as pool:
         yield pool
