@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import functools
 import importlib
+import inspect
 import os
 import resource
 import runpy
@@ -193,14 +194,16 @@ BASE = [entry for entry in sys.path if entry not in {"", str(Path(__file__).pare
 def _serve(descriptor: int) -> None:
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
-    from conformance.core import catalog
+    from conformance.core import catalog, clauses
     from conformance.ranks import client
     from conformance.ranks.preloads import OPTIONAL, PRELOAD, TRANSFORMS, preload
 
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    preload((*PRELOAD, *OPTIONAL, *TRANSFORMS, *COMMANDS))
-    catalog.suite()
+    suite = [test.module for test in catalog.suite() if test.module.startswith("conformance.")]
+    preload((*PRELOAD, *OPTIONAL, *TRANSFORMS, *COMMANDS, *dict.fromkeys(suite)))
+    clauses.registry()
+    inspect.getmodule(inspect.currentframe())  # finds the file of every module, as whoever registers an operator does
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     server = socket.socket(fileno=descriptor)
     while True:
