@@ -194,7 +194,8 @@ BASE = [entry for entry in sys.path if entry not in {"", str(Path(__file__).pare
 def _serve(descriptor: int) -> None:
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
-    from conformance.core import catalog, clauses
+    from conformance.core import catalog, clauses, homes
+    from conformance.kit.specs import specification
     from conformance.ranks import client
     from conformance.ranks.preloads import OPTIONAL, PRELOAD, TRANSFORMS, preload
 
@@ -203,6 +204,8 @@ def _serve(descriptor: int) -> None:
     suite = [test.module for test in catalog.suite() if test.module.startswith("conformance.")]
     preload((*PRELOAD, *OPTIONAL, *TRANSFORMS, *COMMANDS, *dict.fromkeys(suite)))
     clauses.registry()
+    for name in homes.ours():
+        specification(name)
     inspect.getmodule(inspect.currentframe())  # finds the file of every module, as whoever registers an operator does
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     server = socket.socket(fileno=descriptor)
