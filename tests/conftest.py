@@ -6,10 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from conformance.ranks import client
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from conformance.run.kept import kept_forkserver
-from tests.faults.running import new_pool
+from tests import warm
+from tests.faults.running import shared_pool
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_forkserver_imports_torch() -> Iterator[None]:
+    """Have those of this process forked from one that has: see ``tests.warm``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "subprocess", warm.Started(warm.adopted))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -22,5 +32,5 @@ def forkserver() -> Iterator[Forkserver]:
 @pytest.fixture(scope="module")
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     """A pool whose ranks find the hostile subjects."""
-    with new_pool(forkserver) as pool:
+    with shared_pool(forkserver) as pool:
         yield pool

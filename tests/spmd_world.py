@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import multiprocessing
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -14,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from conformance.kit.typed_values import Ranks
+from tests.emulated.processes import FORKED
 
 SIZE = 3
 #: A group of every kind: the world, the first two, two without rank 0, a single rank, and another order.
@@ -24,12 +24,11 @@ class World:
     """The ranks, until closed."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
         store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self.pipes, self.ranks = [], []
         for rank in range(SIZE):
-            here, there = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, store.port, there), daemon=True)
+            here, there = FORKED.Pipe()
+            process = FORKED.Process(target=_serve, args=(rank, store.port, there), daemon=True)
             process.start()
             self.pipes.append(here)
             self.ranks.append(process)

@@ -41,32 +41,42 @@ def test_verdicts_are_those_of_a_run_on_one_machine(tmp_path: Path) -> None:
     assert output.count("Not selected") == 1, "one process alone reports"
 
 
-def test_a_rank_that_dies_or_hangs_costs_no_other_test(tmp_path: Path) -> None:
+STOPS, KILLS, FORGES = ("hostile:forward_stops_parent", "hostile:forward_kills_parent", "hostile:forward_forges_list")
+#: One rank dies, one hangs; a forkserver is stopped, one is killed, and an outcome comes that no rank gives.
+HARMED, ATTACKED = ("odd:Dies", "odd:Hangs"), (STOPS, KILLS, FORGES)
+HURRIED = (*GATHER, "--ranks", "2,3", "--timeout", "5", "-k", "gradient_is_the_sum and float64", "--report")
+
+
+@pytest.fixture(scope="module")
+def harmed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The report of a run under torchrun in which all of that happens, and what the run printed."""
+    folder = tmp_path_factory.mktemp("harmed")
+    _, output = launched(folder, 3, *HARMED, *ATTACKED, *HURRIED, "many")
+    return folder / "many", output
+
+
+def test_a_rank_that_dies_or_hangs_costs_no_other_test(tmp_path: Path, harmed: tuple[Path, str]) -> None:
     """After a crash and after a hang all processes form a new world; the outcomes are those of one machine."""
-    words = ["odd:Dies", "odd:Hangs", *GATHER, "--ranks", "2,3", "--timeout", "5", "-k"]
-    words += ["gradient_is_the_sum and float64", "--report"]
-    alone(tmp_path, *words, "one")
-    _, output = launched(tmp_path, 3, *words, "many")
-    one, many = verdicts(tmp_path / "one"), verdicts(tmp_path / "many")
-    assert one == many, output
-    outcomes = {outcome for outcome, _ in many[1].values()}
+    report, output = harmed
+    alone(tmp_path, *HARMED, *HURRIED, "one")
+    one, many = verdicts(tmp_path / "one"), verdicts(report)
+    clauses, tests = ({name: value for name, value in part.items() if "hostile:" not in name} for part in many)
+    assert one == (clauses, tests), output
+    outcomes = {outcome for outcome, _ in tests.values()}
     assert {"crash", "timeout", "pass"} <= outcomes
 
 
-def test_attacks_on_a_launched_process_cost_no_other_test(tmp_path: Path) -> None:
+def test_attacks_on_a_launched_process_cost_no_other_test(harmed: tuple[Path, str]) -> None:
     """A forkserver that is stopped, one that is killed, and an outcome that no rank gives: under torchrun, too."""
-    subjects = ["hostile:forward_stops_parent", "hostile:forward_kills_parent", "hostile:forward_forges_list"]
-    words = [*subjects, *GATHER, "--ranks", "2,3", "--timeout", "5", "-k", "gradient_is_the_sum and float64"]
-    _, output = launched(tmp_path, 3, *words, "--report", "many")
-    stops, kills, forges = subjects
-    tests = {word: [test for test in reported(tmp_path / "many" / "report.json", word) if test["ranks"]]
-             for word in [*subjects, GATHER[0]]}  # fmt: skip
+    report, output = harmed
+    tests = {word: [test for test in reported(report / "report.json", word) if test["ranks"]]
+             for word in (*ATTACKED, GATHER[0])}  # fmt: skip
     assert [len(found) for found in tests.values()] == [2] * 4, output
     assert {test["outcome"] for test in tests[GATHER[0]]} == {"pass"}, output
-    assert {test["outcome"] for test in tests[forges]} == {"crash"}, output
-    assert {test["outcome"] for test in tests[kills]} == {"crash"}, output
-    assert {test["outcome"] for test in tests[stops]} == {"pass"}, output
-    assert all("signal stopped" in str(test["ranks"][-1]["changed"]) for test in tests[stops])
+    assert {test["outcome"] for test in tests[FORGES]} == {"crash"}, output
+    assert {test["outcome"] for test in tests[KILLS]} == {"crash"}, output
+    assert {test["outcome"] for test in tests[STOPS]} == {"pass"}, output
+    assert all("signal stopped" in str(test["ranks"][-1]["changed"]) for test in tests[STOPS])
 
 
 def test_nccl_without_gpus_is_incomplete(tmp_path: Path) -> None:

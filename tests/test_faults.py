@@ -15,7 +15,7 @@ import pytest
 from conformance.ranks import clock
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from tests.faults.running import HURRY, new_pool, run, run_among_others, words
+from tests.faults.running import HURRY, new_pool, run, run_among_others, shared_pool, words
 
 HANGS, DIES, RAISES, CHANGES = {"timeout"}, {"crash"}, {"error"}, {"pass"}
 #: Fault: the verdicts that fit, and words that the report must have of the last rank or of what it changed.
@@ -94,7 +94,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock, "GRACE", 0.4)
-        with new_pool(forkserver) as pool:
+        with shared_pool(forkserver) as pool:
             yield pool
 
 

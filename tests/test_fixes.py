@@ -9,6 +9,7 @@ import pytest
 from conformance.core.clauses import registry
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN
+from conformance.core.plan import SubjectRef
 from conformance.run.session import Session
 from tests import fixed
 
@@ -20,9 +21,9 @@ ON_THREE_RANKS = "Collective.backward.types"
 def ran(clauses: list[str], device: str = "cpu", ranks: tuple[int, ...] = (1, 2)) -> dict[str, set[str]]:
     """What became of the clause's own tests, for each subject of each clause; one that is broken needs no more."""
     subjects = {f"{fixed.__name__}:{fixed.name_of(name, which)}": name for name in clauses for which in fixed.WHICH}
+    known = [SubjectRef(name, registry()[clause].spec, label=name) for name, clause in subjects.items()]
     found: dict[str, set[str]] = defaultdict(set)
-    options = RunOptions(subjects=tuple(subjects), device=device, ranks=ranks, timeout=6)
-    with Session(options) as session:
+    with Session(RunOptions(tuple(subjects), device=device, ranks=ranks, timeout=6), subjects=known) as session:
         session.pool.look_ahead(session.tests)
         for test in session.tests:
             name = test.subject.reference if test.subject else ""

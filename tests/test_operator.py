@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conformance import ConformanceError, check
+from conformance import ConformanceError, Subject, check
 from conformance.core import catalog, clauses
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import SubjectRef
@@ -88,6 +89,14 @@ def test_it_imports_the_public_kit_alone():
     nodes = (node for file in PACKAGE.glob("*.py") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
     named = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     assert {name for name in named if name.partition(".")[0] == "conformance"} <= PUBLIC
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_is_installed_is_read_once_however_often_a_subject_is_called(monkeypatch):
+    subject = Subject(torch.sin, spec="Operator", inputs=[SAMPLE])
+    subject(*SAMPLE)
+    monkeypatch.setattr(importlib.metadata, "entry_points", None)
+    assert torch.equal(subject(*SAMPLE), torch.sin(*SAMPLE))
 
 
 @torch.library.custom_op("test_operator::kept", mutates_args=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -21,14 +22,21 @@ from tests.test_vandals import FAULTS as vandals
 RUN = ("run", "hostile:Good", "--spec", SPEC, "--ranks", "1,2", "-k", FEW)
 
 
-@pytest.fixture
-def begun(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was killed after a few tests."""
-    with Running(*RUN, "--report", "out", cwd=tmp_path) as running:
-        until(lambda: len(journal(tmp_path / "out")) >= 2)
+    folder = tmp_path_factory.mktemp("killed")
+    with Running(*RUN, "--report", "out", cwd=folder) as running:
+        until(lambda: len(journal(folder / "out")) >= 2)
         running.send(signal.SIGKILL)
         running.end()
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def begun(killed: Path, tmp_path: Path) -> Path:
+    """A copy of it, which a test may change and resume."""
+    return shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
 
 
 def resumed(folder: Path, **environment: str) -> tuple[int, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from typing import Any
 
 import pytest
 
+from conformance.ranks import client
 from conformance.ranks.client import Forkserver
 from conformance.ranks.strays import Strays
 
@@ -15,7 +15,7 @@ from conformance.ranks.strays import Strays
 def test_a_forkserver_that_another_thread_starts_is_no_stray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread sweeps at the moment when a forkserver has been started and is not known yet."""
     sweeping = []
-    real = subprocess.Popen
+    real = client.subprocess.Popen
 
     def started(*words: Any, **options: Any) -> Any:
         process = real(*words, **options)
@@ -26,7 +26,7 @@ def test_a_forkserver_that_another_thread_starts_is_no_stray(monkeypatch: pytest
         return process
 
     other = Strays()
-    monkeypatch.setattr("conformance.ranks.client.subprocess.Popen", started)
+    monkeypatch.setattr(client.subprocess, "Popen", started)
     forkserver = Forkserver()
     try:
         forkserver.wait()

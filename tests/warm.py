@@ -2,6 +2,7 @@
 
 What they print, write and return is what it is in a process of its own, but importing torch takes longer than what most
 of them are about. A test of how processes start and end, of signals, or of what is imported starts the real command.
+So are the forkservers of the tests' own process: forks of that same process, which give themselves up for adoption.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import atexit
 import contextlib
 import functools
 import importlib
+import inspect
 import os
+import resource
 import runpy
 import signal
 import socket
@@ -20,15 +23,18 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from conformance.ranks.channel import receive, send
+from conformance.ranks.limits import KINDS
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
 #: How long what a command started may take to end after it (seconds).
 LEFT_LIMIT = 60.0
+#: The process that tests run in, and where it looks for modules.
+TESTS = os.getpid(), os.environ.get("PYTHONPATH")
 #: What the commands import.
 COMMANDS = ("pytest", "conformance.cli.run", "conformance.cli.finish", "rich.console", "xdist.plugin")
 
@@ -76,14 +82,12 @@ def _server() -> socket.socket:
     return ours
 
 
-class Forked:
+class Child:
     """Stands for a process that was started, as a forkserver's owner knows it."""
 
-    def __init__(self, words: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str], **_: Any) -> None:
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become(words[2:], env, keep=pass_fds, folder=None)
 
     def poll(self) -> int | None:
         """Its exit status, None as long as it runs."""
@@ -92,16 +96,45 @@ class Forked:
             self.returncode = os.waitstatus_to_exitcode(status) if found else None
         return self.returncode
 
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
         """Kill it, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
 
-def started(words: Sequence[str], **options: Any) -> Any:
-    """What stands for ``subprocess.Popen`` where forkservers are started: only a process without threads is forked."""
-    alone = len(os.listdir("/proc/self/task")) == 1
-    return (Forked if alone and words[-1].isdigit() else subprocess.Popen)(words, **options)
+def forked(words: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str], **options: Any) -> Any:
+    """What stands for ``subprocess.Popen`` where a command starts forkservers: only one without threads is forked."""
+    if len(os.listdir("/proc/self/task")) > 1 or not words[-1].isdigit():
+        return subprocess.Popen(words, pass_fds=pass_fds, env=env, **options)
+    pid = os.fork()
+    if pid == 0:
+        _become(words[2:], env, keep=pass_fds, folder=None)
+    return Child(pid)
+
+
+def adopted(words: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str], **options: Any) -> Any:
+    """What stands for it where the tests do so; where they change what is imported, it is a process of its own."""
+    if (os.getpid(), os.environ.get("PYTHONPATH")) != TESTS:
+        return subprocess.Popen(words, pass_fds=pass_fds, env=env, **options)
+    limits = [(kind, *resource.getrlimit(kind)) for kind in KINDS]
+    around = {"cwd": os.getcwd(), "env": dict(env), "limits": limits}
+    server = _server()
+    with open(os.devnull, "rb") as nothing:
+        send(server, {"adopted": words[2:], **around}, [nothing.fileno(), 1, 2, *pass_fds])
+    return Child(receive(server)[0]["pid"])
+
+
+class Started:
+    """Stands for the module ``subprocess`` where forkservers are started."""
+
+    DEVNULL = subprocess.DEVNULL
+
+    def __init__(self, start: Callable[..., Any]) -> None:
+        self.Popen = start
 
 
 def _become(words: Sequence[str], env: Mapping[str, str], *, keep: Sequence[int], folder: str | None) -> NoReturn:
@@ -161,25 +194,33 @@ BASE = [entry for entry in sys.path if entry not in {"", str(Path(__file__).pare
 def _serve(descriptor: int) -> None:
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
-    from conformance.core import catalog
+    from conformance.core import catalog, clauses, homes
+    from conformance.kit.specs import specification
     from conformance.ranks import client
     from conformance.ranks.preloads import OPTIONAL, PRELOAD, TRANSFORMS, preload
 
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    preload((*PRELOAD, *OPTIONAL, *TRANSFORMS, *COMMANDS))
-    catalog.suite()
+    suite = [test.module for test in catalog.suite() if test.module.startswith("conformance.")]
+    preload((*PRELOAD, *OPTIONAL, *TRANSFORMS, *COMMANDS, *dict.fromkeys(suite)))
+    clauses.registry()
+    for name in homes.ours():
+        specification(name)
+    inspect.getmodule(inspect.currentframe())  # finds the file of every module, as whoever registers an operator does
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     server = socket.socket(fileno=descriptor)
     while True:
         request, descriptors = receive(server)
         if request is None:
             return
+        if "adopted" in request:
+            send(server, {"pid": _given_up(request, descriptors)})
+            continue
         pid = os.fork()
         if pid == 0:
             for number, given in enumerate(descriptors):
                 os.dup2(given, number)
-            client.subprocess = _Subprocess  # type: ignore[assignment]
+            client.subprocess = Started(forked)  # type: ignore[assignment]
             _become(request["words"], request["env"], keep=(), folder=request["cwd"])
         for given in descriptors:
             os.close(given)
@@ -188,8 +229,29 @@ def _serve(descriptor: int) -> None:
         send(server, {"status": os.waitstatus_to_exitcode(status), "left": _left()})
 
 
-class _Subprocess:
-    DEVNULL, Popen = subprocess.DEVNULL, staticmethod(started)
+def _given_up(request: dict[str, Any], descriptors: list[int]) -> int:
+    """Fork a process whose parent ends at once, so that the process that asks for it adopts it."""
+    told, telling = os.pipe()
+    prctl(PR_SET_CHILD_SUBREAPER, 0)
+    between = os.fork()
+    if between == 0:
+        if pid := os.fork():
+            os.write(telling, str(pid).encode())
+            os._exit(0)
+        os.chdir(request["cwd"])
+        for kind, *limits in request["limits"]:
+            resource.setrlimit(kind, limits)
+        *streams, own = descriptors
+        for number, given in enumerate(streams):
+            os.dup2(given, number)
+        words = [*request["adopted"][:2], str(own), *request["adopted"][3:]]
+        _become(words, request["env"], keep=(own,), folder=None)
+    os.waitpid(between, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    pid = int(os.read(told, 20))
+    for descriptor in (told, telling, *descriptors):
+        os.close(descriptor)
+    return pid
 
 
 def _left() -> list[str]:

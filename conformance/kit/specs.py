@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -79,10 +80,15 @@ def specification(name: str) -> Specification:
     Raises:
         UsageError: there is none, or its module cannot be imported.
     """
-    return HOUSE[name] if name in HOUSE else _in_folder(homes.find(name))
+    return HOUSE[name] if name in HOUSE else _found(name, tuple(sys.path))
 
 
 @cache
+def _found(name: str, path: tuple[str, ...]) -> Specification:
+    """Find it on a path: every call of a subject asks, and reading what is installed takes longer than the call."""
+    return _in_folder(homes.find(name))
+
+
 def _in_folder(home: homes.Home) -> Specification:
     module = f"{home.package}.{homes.SPEC}"
     try:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-_FORKED = multiprocessing.get_context("forkserver")  # which imports torch once, and forks from there
+FORKED = multiprocessing.get_context("forkserver")  # which imports torch once, and forks from there
 # What the first comparison imports takes half as long as torch.
 _COMPARING = ("torch.fx.experimental.symbolic_shapes", "torch.distributed.tensor")
-_FORKED.set_forkserver_preload(["torch", "torch.distributed", "pytest", *_COMPARING])
+FORKED.set_forkserver_preload(["torch", "torch.distributed", "pytest", *_COMPARING])
 _SECONDS = 120
 
 
@@ -49,7 +49,7 @@ def on_ranks(*sizes):
 def ending(body, *arguments, **environment):
     """How a process ends in which ``body(*arguments)`` is called: its exit status, and what it wrote to stderr."""
     with tempfile.NamedTemporaryFile("r") as errors:
-        child = _FORKED.Process(target=_with_errors_in, args=(errors.name, environment, body, arguments))
+        child = FORKED.Process(target=_with_errors_in, args=(errors.name, environment, body, arguments))
         child.start()
         child.join(_SECONDS)
         return child.exitcode, errors.read()
@@ -58,8 +58,8 @@ def ending(body, *arguments, **environment):
 def _start(target, test, parameters, *rest):
     from conformance.emulated import build
 
-    receive, send = _FORKED.Pipe(duplex=False)
-    child = _FORKED.Process(
+    receive, send = FORKED.Pipe(duplex=False)
+    child = FORKED.Process(
         target=target, args=(send, str(build()), test.__module__, test.__qualname__, parameters, *rest)
     )
     child.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,15 @@ def new_pool(forkserver: Forkserver, **settings: Any) -> Pool:
     return Pool(forkserver, Settings(**{"timeout": PATIENT, "path": PATH, **settings}))
 
 
+@contextmanager
+def shared_pool(forkserver: Forkserver) -> Iterator[Pool]:
+    """A pool for one fault after another, none of which a test after them notices."""
+    with new_pool(forkserver) as pool:
+        yield pool
+        for size in (2, 4):
+            expect_calm(pool, "Good", size)
+
+
 def item(subject: str, test: str, size: int, deadline: float | None = None) -> PlannedTest:
     """One test of one hostile subject."""
     found = replace(TESTS[test], module="test_small", deadline=deadline)
@@ -44,16 +55,26 @@ def run(pool: Pool, subject: str, test: str, size: int, deadline: float | None =
 
 
 def run_among_others(pool: Pool, subject: str, size: int, fitting: set[str], said: str) -> TestOutcome:
-    """Run the test that goes wrong: its outcome fits, the report says why, and no test before or after it notices."""
+    """Run the test that goes wrong: its outcome fits, the report says why, and no test before or after it notices.
+
+    The test before it is of another subject than the fault before, and comes after that one; the pool ends with such a
+    test, too.
+    """
     deadline = HURRY if "timeout" in fitting else PATIENT
-    assert run(pool, subject, "test_calm", size).outcome == "pass"
+    expect_calm(pool, subject, size)
     outcome = run(pool, subject, "test_fault", size, deadline)
-    for later in run(pool, subject, "test_later", size), run(pool, "Good", "test_calm", size):
-        assert later.outcome == "pass", words(later)
+    later = run(pool, subject, "test_later", size)
+    assert later.outcome == "pass", words(later)
     assert outcome.outcome in fitting, words(outcome)
     assert said.format(size=size, last=size - 1) in words(outcome), words(outcome)
     assert [rank.rank for rank in outcome.ranks] == list(range(size))
     return outcome
+
+
+def expect_calm(pool: Pool, subject: str, size: int) -> None:
+    """Expect a test to pass in which nothing happens, whatever the subjects before it did."""
+    outcome = run(pool, subject, "test_calm", size)
+    assert outcome.outcome == "pass", words(outcome)
 
 
 def words(outcome: TestOutcome) -> str:
