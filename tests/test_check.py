@@ -205,6 +205,13 @@ class _Normal:
     scale: float
 
 
+def test_a_sample_without_elements_judges_no_gradient():
+    empty = torch.zeros(0, 3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError, match=r"incomplete\n(.|\n)*no tensor that is differentiated\s+has an element"):
+        check(Square, (empty,))
+    assert check(Square, (empty,), (example(),)).subjects[0].verdict == "conforms"
+
+
 def test_a_gradient_of_a_tensor_in_an_object_is_said_to_be_unjudged():
     def apply(function, normal, x):
         return function.apply(x) * normal.scale + function.apply(normal.mean)

@@ -21,7 +21,7 @@ from conformance.kit.tensors import dense, largest_finite, same_values, to_doubl
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.axis import WHOLE, Variation
 from conformance.kit.variations.choices import has_meant_derivative, has_surrogate, jumps_newly
-from conformance.kit.variations.sizes import has_parts_that_broadcast, is_read
+from conformance.kit.variations.sizes import grows_as_a_whole, has_parts_that_broadcast, is_read
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, is_smooth_here, worst_error
 from conformance.kit.varied_call import Observed
 from conformance.kit.world import World
@@ -92,7 +92,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
         NotApplicable: forward raises for that sample, or the gradient need not be a derivative there.
     """
     there, beside = probe.at(variation), probe.at(Variation(variation.of("size")))
-    observed = _plain(there, variation)
+    observed = _plain(probe, there, variation)
     need(observed.places, "no result of it is differentiated")
     need(all(bool(dense(one).isfinite().all()) for one in observed.results), "its results are not finite")
     if variation.of("size"):
@@ -132,7 +132,7 @@ def pairs_of(probe: Probe, there: Probe) -> list[tuple[object, object]]:
     return list(zip(probe.sample.values, there.sample.values, strict=False))
 
 
-def _plain(there: Probe, variation: Variation) -> Observed:
+def _plain(probe: Probe, there: Probe, variation: Variation) -> Observed:
     """The plain call of another sample; a gradient of another shape than its input is no refusal of the author's.
 
     Unless forward may take the call only because its parts happen to broadcast, or an index says nothing.
@@ -140,10 +140,16 @@ def _plain(there: Probe, variation: Variation) -> Observed:
     try:
         return there.plain
     except RuntimeError as error:
-        happens = variation.of("size") or (variation.of("number") and has_parts_that_broadcast(there.sample))
-        if INVALID in str(error) and not happens:
+        if INVALID in str(error) and _is_meant_to_fit(probe, there, variation):
             raise Deviation("backward", str(error), "gradients, since forward accepts the call") from error
         raise
+
+
+def _is_meant_to_fit(probe: Probe, there: Probe, variation: Variation) -> bool:
+    """Whether shapes that do not fit in backward are a mistake, since forward takes the call as it takes the sample."""
+    if variation.of("size"):
+        return grows_as_a_whole(probe.sample, there.sample) and is_read(probe.sample, there.sample)
+    return not (variation.of("number") and has_parts_that_broadcast(there.sample))
 
 
 def _expect_slopes(there: Probe, variation: Variation) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import torch
 
@@ -32,12 +32,14 @@ from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.sample_calls import copied, names
 from conformance.kit.tensors import freed
 from conformance.kit.unwritten import unwritten_in
+from conformance.kit.variations.axes_of_meaning import resizings
+from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import lengthened, with_distinct_values
 
-#: How many inputs are moved, one at a time.
-MOVED = 4
+#: How many inputs are moved, and sizes changed, one at a time.
+MOVED, SIZES = 4, 4
 NO_OTHERS = "forward accepts no other numbers than those of the sample"
 OF_LAST_FORWARD = (
     "backward reads values of the last forward, kept on the class or in its module, instead of its own call's"
@@ -84,7 +86,7 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
     yield from pairwise(given)
     for sample in given:
         others = [_with_smaller_numbers(sample, world), lengthened(sample, world)]
-        others += [_other_numbers(sample)] if world.size == 1 else []
+        others += [_other_numbers(sample), *_other_sizes(sample, world)] if world.size == 1 else []
         for other in filter(None, others):
             results = world.try_call(lambda other: copied(other.run(), world), other)
             # What a sample was not made for may be left unwritten: two calls then differ by what memory held before.
@@ -93,6 +95,15 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
         for other in other_choices(sample) if world.size == 1 else ():
             if world.try_call(lambda one, other: _are_repeatable(one, other, world) or None, sample, other):
                 yield sample, other
+
+
+def _other_sizes(sample: SampleCall, world: World) -> list[SampleCall | None]:
+    """The sample with another size in all places that have it, one size at a time."""
+    found: dict[str, Pick] = {}
+    for pick in resizings(sample, world):
+        found.setdefault(pick.axis, pick)
+    made = ((pick, pick.value(sample)) for pick in islice(found.values(), SIZES))
+    return [other and replace(other, label=f"{sample.label} with {pick}") for pick, other in made]
 
 
 def _are_repeatable(sample: SampleCall, other: SampleCall, world: World) -> bool:

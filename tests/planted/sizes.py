@@ -244,3 +244,53 @@ class LastBlockOfSquares(Function):
         whole = max(x.shape[-1] // 256 * 256, 256)
         gradient[:, :whole] = 2 * x[:, :whole] * grad[:, None]
         return gradient
+
+
+class CarryLostBetweenBlocks(Function):
+    """Adds up along the middle dimension, and backward in blocks of 64: it forgets what later blocks carry over.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = of_shapes((2, 5, 3), (2, 5, 3))
+
+    @staticmethod
+    def forward(ctx, decay, x):
+        rows = [x[:, 0]]
+        for at in range(1, x.shape[1]):
+            rows.append(decay[:, at] * rows[-1] + x[:, at])
+        result = torch.stack(rows, 1)
+        ctx.save_for_backward(decay, result)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        decay, result = ctx.saved_tensors
+        of_decay, of_x = torch.zeros_like(decay), torch.zeros_like(grad)
+        for end in range(grad.shape[1], 0, -64):
+            carried = torch.zeros_like(grad[:, 0])
+            for at in reversed(range(max(0, end - 64), end)):
+                of_x[:, at] = carried + grad[:, at]
+                of_decay[:, at] = of_x[:, at] * result[:, at - 1] if at else 0
+                carried = decay[:, at] * of_x[:, at]
+        return of_decay, of_x
+
+
+class PaddingKeptInTheGradient(Function):
+    """Pads rows to a multiple of four for its kernel, and does not cut the gradient: it fits if nothing is padded.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % 4))
+        ctx.save_for_backward(padded)
+        return padded.sin()[..., : x.shape[-1]].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (padded,) = ctx.saved_tensors
+        return torch.nn.functional.pad(grad, (0, -grad.shape[-1] % 4)) * padded.cos()

@@ -20,6 +20,7 @@ from conformance.kit.sample_calls import in_double
 from conformance.kit.tensors import dense
 from conformance.kit.world import World
 
+NO_ELEMENT = "no tensor that is differentiated has an element, so every gradient is right; give a sample that has some"
 HALVES = (torch.float16, torch.bfloat16)
 _ADVICE = (
     "give reference=, a wider dtype, a smaller sample or one away from kinks, let an iteration go on for longer, "
@@ -80,8 +81,10 @@ def said_of(judged: Sequence[JudgedInput]) -> str:
     """Describe a pass for the gradients of all samples: the smallest error that would have been detected.
 
     Raises:
-        Skipped: an error in the gradient of some input would not have been seen at any sample.
+        Skipped: an error in the gradient of some input would not have been seen at any sample, or there is no element.
     """
+    if judged and not any(one.sample.values[one.at].numel() for one in judged):
+        raise Skipped(NO_ELEMENT)
     passing = {one.sample.names[one.at] for one in judged if one.may_pass}
     coarse = [one for one in judged if one.sample.names[one.at] not in passing]
     if coarse:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -91,9 +92,11 @@ def _of_kind(sample: SampleCall, kind: str) -> SampleCall | None:
 
 
 def _sized(sample: SampleCall) -> Iterator[Pick]:
+    """Vary sizes, each one first in all its places, a little and by much: the rest is what forward often refuses."""
     if not is_plain(sample):
         return
     shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
+    found: list[tuple[tuple[bool, bool], Pick]] = []
     for old in sorted({n for shape in shapes.values() for n in shape if n > 1}):
         if are_tied(sample, {old, *(math.prod(shape) for shape in shapes.values())}):
             continue
@@ -103,9 +106,11 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
         for group in _groups(places, shapes):
             squares = sorted(larger)[:1] if len(group) == len(places) else []
             little, *large = _sizes(old, group, sample)  # flags are crossed with these two
-            for new in dict.fromkeys([little, *large[:1], *squares, *large[1:]]):
+            for number, new in enumerate(dict.fromkeys([little, *large[:1], *squares, *large[1:]])):
                 of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
-                yield Pick("size", of, f"{new} instead of {old}", partial(resized_at, group=group, new=new))
+                pick = Pick("size", of, f"{new} instead of {old}", partial(resized_at, group=group, new=new))
+                found.append(((len(group) < len(places), number > 1), pick))
+    yield from (pick for _, pick in sorted(found, key=itemgetter(0)))
 
 
 def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tuple[Place, ...]]:

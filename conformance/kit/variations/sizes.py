@@ -174,6 +174,15 @@ def has_parts_that_broadcast(sample: SampleCall) -> bool:
     return any(found != {1} for found in sizes)
 
 
+def grows_as_a_whole(sample: SampleCall, other: SampleCall) -> bool:
+    """Whether sizes of a sample are larger in another one, equal ones alike, and none may be there to be broadcast."""
+    shapes = [(sample.values[at].shape, other.values[at].shape) for at in sample.active]
+    if any(len(old) != len(new) for old, new in shapes) or has_parts_that_broadcast(other):
+        return False
+    pairs = {pair for old, new in shapes for pair in zip(old, new, strict=True)}
+    return len(dict(pairs)) == len(pairs) and all(new == old or new > old > 1 for old, new in pairs)
+
+
 def are_tied(sample: SampleCall, sizes: set[int]) -> bool:
     """Whether an argument may have to match the sizes: an equal integer, a list of numbers as long, or an object."""
     args = pytree.tree_unflatten(list(sample.values), sample.structure)
