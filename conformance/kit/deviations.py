@@ -45,7 +45,8 @@ class RaisedAlone(Deviation):
 
     def __init__(self, error: Exception) -> None:
         """Keep the error."""
-        super().__init__("this rank raised an error while other ranks were waiting in a collective")
+        what = "this rank raised an error while other ranks were waiting in a collective"
+        super().__init__(what, f"{type(error).__name__}: {error}", "an exception on every rank, or on none")
         self.error = error
 
 
