@@ -6,8 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conformance import check
+from conformance import Subject, check
+from conformance.kit import World, every_sample
+from conformance.kit.judgement import ELSEWHERE, Judgement
 from conformance.kit.oracles import adjoint, derivative, gradient, vector_function
+from conformance.kit.oracles.sample import judged_inputs
 from conformance.kit.oracles.vector_function import VectorFunction
 from tests.correct import matrices
 
@@ -167,6 +170,34 @@ def test_a_mistake_of_the_suite_is_no_refusal(monkeypatch, judge, name):
     monkeypatch.delattr(vector_function, name)
     with pytest.raises(NameError):
         judge(function(torch.exp, torch.float64, numbers(4)))
+
+
+def test_small_errors_that_differ_between_measurements_may_be_meant(monkeypatch):
+    """Those of an adjoint equation do, which solvers of differential equations follow."""
+
+    def measured(apart, elsewhere):
+        return Judgement("differs", derivative.NAME, ELSEWHERE, 0.0, 0.0, apart, 1e-5, elsewhere, apart=apart)
+
+    for apart, verdict in ((2e-6, "agrees"), (2e-3, "unclear")):
+        found = iter([measured(apart, 1e-9), measured(30 * apart, 1e-9)])
+        monkeypatch.setattr(gradient, "_once", lambda function, seed, found=found: next(found))
+        assert gradient.judge(softmax(torch.float64)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict"),
+    [
+        (["unclear", "differs", "differs"], "differs"),
+        (["unclear", "differs", "unclear"], "unclear"),
+        (["agrees", "differs", "differs"], "agrees"),
+    ],
+)
+def test_a_deviation_at_two_points_is_no_kink(monkeypatch, verdicts, verdict):
+    found = iter([*verdicts, *["unclear"] * 9])
+    monkeypatch.setattr(gradient, "judge", lambda function: Judgement(next(found), "made up"))
+    (sample,) = every_sample(Subject(torch.sin, inputs=[(numbers(3),)]), World())
+    (judged,) = judged_inputs(sample, World())
+    assert judged.judgement.verdict == verdict
 
 
 def test_gradients_that_change_from_call_to_call_say_nothing():

@@ -135,9 +135,11 @@ def _is_settled(judged: list[Judgement], limit: float) -> bool:
 
 def _joined(judged: list[Judgement]) -> Judgement:
     """Return the finest judgement; a deviation at only one point may be a kink or a tie there."""
-    others = [one for one in judged if one.verdict != "differs"]
-    if not others:
-        return judged[0]
+    off = [one for one in judged if one.verdict == "differs"]
+    others = [one for one in judged if one not in off]
+    says_nothing = all(one.verdict == "unclear" and one.rule != gradient.NEGLIGIBLE for one in others)
+    if says_nothing and (len(off) > 1 or not others):
+        return off[0]
     return min(others, key=lambda one: (one.verdict != "agrees", one.resolution))
 
 
