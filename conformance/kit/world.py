@@ -99,7 +99,7 @@ class World:
             **options: its keyword arguments.
 
         Raises:
-            RaisedAlone: the call raised on this rank, and the others wait for it in a collective.
+            Deviation: the call raised on this rank, and the others wait for it in a collective.
 
         >>> World().try_call(int, "7"), World().try_call(int, "seven")
         (7, None)
@@ -118,7 +118,7 @@ class World:
             outcome: the exception that it raised on this rank, or anything that others are to know.
 
         Raises:
-            RaisedAlone: it raised on this rank, and the others wait for it in a collective.
+            Deviation: it raised on this rank, and the others wait for it in a collective.
 
         >>> World().after_call(ValueError("no")), World().after_call(False)
         ([True], [False])
