@@ -173,7 +173,7 @@ def test_inputs_of_every_kind_are_taken(args):
         x = x["x"][0] if isinstance(x, dict) else x
         return function.apply(x, float(factor[2]) if isinstance(factor, numpy.ndarray) else factor)
 
-    assert check(Scale, args, call=call).subjects[0].verdict == "conforms"
+    assert check(Scale, (ones(3), 2.0), args, call=call).subjects[0].verdict == "conforms"
 
 
 def test_names_on_the_command_line():

@@ -94,7 +94,7 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
     except Exception as error:
         took = processor_time() - start
         subject = offered.get("subject")
-        expect_own(subject, error, offered["world"].device)
+        expect_own(subject, error, offered["world"])
         again = subject and try_again(error, subject, offered["world"], took, partial(_again, body, arguments, offered))
         if again:
             raise NotApplicable(again) from error

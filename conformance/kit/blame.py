@@ -20,6 +20,7 @@ from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import foreign, last_own
 from conformance.kit.loading import FUNCTION_METHODS
 from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
 _APPLIES = ".apply("
@@ -44,18 +45,18 @@ _NAMES_A_DEVICE = re.compile(r"is_cuda|(?<![a-z])(cuda|gpu|nvidia|triton|xpu|npu
 _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
 
-def expect_own(subject: Subject | None, error: Exception, device: str = "cpu") -> None:
+def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
     """Assert that an exception comes from the subject's own code, or that its origin is unknown.
 
     Args:
         subject: what was called, if anything.
         error: what was raised.
-        device: where it ran.
+        world: the ranks that called it.
 
     Raises:
         NotApplicable: ``call=`` itself raised, outside the subject.
         Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's;
-            or this run lacks the device or backend that the subject needs.
+            or this run, on the CPU, lacks the device or backend that the subject needs.
     """
     # By their types: an exception may answer any question about itself with another one, even about its class.
     raised = error.__cause__ if issubclass(type(error), Deviation) else error
@@ -66,8 +67,8 @@ def expect_own(subject: Subject | None, error: Exception, device: str = "cpu") -
     try:
         lacks_memory = _is_of_memory(raised)
         line = traceback.extract_tb(raised.__traceback__)[-1].line or ""
-        is_named = device == "cpu" and subject.label not in ANSWERED and _NAMES_A_DEVICE.search(f"{raised} {line}")
-        lacks_device = is_named or _NO_DEVICE.search(str(raised))
+        is_named = subject.label not in ANSWERED and _NAMES_A_DEVICE.search(f"{raised} {line}")
+        lacks_device = world.device == "cpu" and (is_named or _NO_DEVICE.search(str(raised)))
         frames = _frames(raised) if subject.call else []
     except (Exception, SystemExit):
         return

@@ -128,7 +128,8 @@ class World:
         try:
             return self.exchange(True, raised=True)
         except LeftAlone:
-            raise RaisedAlone(outcome) from outcome
+            error = RaisedAlone(outcome)
+            raise error from outcome
 
     def together(self, call: Callable[[], _Result]) -> _Result:
         """The result of a call that all ranks make.

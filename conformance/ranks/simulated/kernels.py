@@ -104,6 +104,7 @@ def _start_coalescing(group: dist.ProcessGroup, device: torch.device) -> None:
     if _world(group) is None:
         _USUAL_START(group, device)
         return
+    distributed_c10d._world.pg_coalesce_state.pop(group, None)  # else it would keep the calls to come
     raise RuntimeError(f"Backend {GLOO} does not implement startCoalescing")
 
 
