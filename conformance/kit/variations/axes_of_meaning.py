@@ -1,5 +1,4 @@
-"""Define the axes of meaning: other samples that the author might have given, for which the gradient must be the
-derivative too.
+"""Define the axes of meaning: other samples that an author might have given, where the gradient must be right too.
 
 Arguments that could lose their meaning are not varied: a whole number equal to a size, an index, a constant that may
 have to add up to one. A subject may raise for any of these samples.
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -96,7 +94,7 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
     if not is_plain(sample):
         return
     shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
-    found: list[tuple[tuple[bool, bool], Pick]] = []
+    found: dict[Pick, tuple[bool, bool]] = {}
     for old in sorted({n for shape in shapes.values() for n in shape if n > 1}):
         if are_tied(sample, {old, *(math.prod(shape) for shape in shapes.values())}):
             continue
@@ -109,8 +107,8 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
             for number, new in enumerate(dict.fromkeys([little, *large[:1], *squares, *large[1:]])):
                 of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
                 pick = Pick("size", of, f"{new} instead of {old}", partial(resized_at, group=group, new=new))
-                found.append(((len(group) < len(places), number > 1), pick))
-    yield from (pick for _, pick in sorted(found, key=itemgetter(0)))
+                found.setdefault(pick, (len(group) < len(places), number > 1))
+    yield from sorted(found, key=found.__getitem__)
 
 
 def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tuple[Place, ...]]:
@@ -244,10 +242,8 @@ def _passing(sample: SampleCall, passed: tuple[Any, ...], world: World) -> Sampl
 def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary one option: flip a flag, swap a string or enum member."""
     for index, other in enumerate(other_choices(sample)):
-        changed = [
-            at for at, pair in enumerate(zip(sample.values, other.values, strict=True)) if pair[0] is not pair[1]
-        ]
-        at = changed[0]
+        pairs = zip(sample.values, other.values, strict=True)
+        at = next(at for at, (one, changed) in enumerate(pairs) if one is not changed)
         yield Pick("choice", sample.names[at], repr(other.values[at]), partial(_chosen, index=index))
 
 
