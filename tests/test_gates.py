@@ -109,6 +109,12 @@ def test_a_public_name_means_one_thing_in_kit_and_suite():
     assert {name: files for name, files in homes_of.items() if len(files) > 1} == {}
 
 
+def test_no_file_of_kit_and_suite_is_past_a_few_screens():
+    files = [file for room in ("kit", "suite") for file in (ROOT / "conformance" / room).rglob("*.py")]
+    assert len(files) > 100
+    assert {file.name for file in files if len(file.read_text().splitlines()) > 300} == set()
+
+
 def test_whatever_stands_among_the_implementations_is_one():
     """A class without "Breaks: CLAUSE", or without a docstring, would be passed over in silence."""
     held = {found.reference for found in (*implementations.planted(), *implementations.correct())}

@@ -55,9 +55,10 @@ class SampleCall:
     top: frozenset[int]
     #: Those that would be differentiated, but belong to a module that is an argument too.
     of_modules: tuple[int, ...] = ()
-    #: Whether its numbers are not those of a sample, or even its precision: an iteration in it need not end.
+    #: Whether its numbers are not those of a sample: an iteration in it need not end.
     is_derived: bool = False
-    is_in_another_precision: bool = False
+    #: The same of its precision, or of the scale of its loss, where even a short one need not.
+    may_not_end: bool = False
 
     def name(self, position: int) -> str:
         """Name the value at ``position`` for a message: ``input 1 of sample 0``."""
@@ -115,19 +116,14 @@ class SampleCall:
         return Run.of(self, args, leaves)
 
 
-def ending(sample: SampleCall, part: str, is_watched: bool = False) -> AbstractContextManager[object]:
+def ending(sample: SampleCall, part: str) -> AbstractContextManager[object]:
     """Return a block in which forward or backward comes to an end.
 
     The operations of a sample itself are counted once: what takes few is no iteration, and to watch it takes time.
-
-    Args:
-        sample: the call.
-        part: ``forward`` or ``backward``.
-        is_watched: whether its numbers are others in any case, as in another precision.
     """
     counts = OPERATIONS.setdefault(sample.subject.label, {})
     most = max(counts.values(), default=FEW_OPERATIONS)
-    if is_watched or sample.is_in_another_precision or (sample.is_derived and most >= FEW_OPERATIONS):
+    if sample.may_not_end or (sample.is_derived and most >= FEW_OPERATIONS):
         return EndingMode(most)
     key = f"{part} of {sample.label}"
     return nullcontext() if sample.is_derived or key in counts else CountingMode(counts, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -151,6 +151,8 @@ class VariedCall:
         self.is_sum = any(pick.value is ones for pick in variation.of("gradient form"))
         scales = variation.of("gradient scale")
         self.scale: float = scales[0].value if scales else 1.0
+        if self.dtypes or scales:
+            self.sample = replace(sample, may_not_end=True)
 
     def observed(self, step: Sequence[int] = ()) -> Observed:
         leaves: dict[int, torch.Tensor] = {}
@@ -159,7 +161,7 @@ class VariedCall:
         seeds.seed(0, self.sample.holders)
         given = tuple(pytree.tree_unflatten(args, self.sample.structure))
         try:
-            with ending(self.sample, "forward", bool(self.dtypes)):
+            with ending(self.sample, "forward"):
                 result = self.world.together(lambda: self.sample.subject(*given))
         except (Deviation, NotApplicable):
             raise
@@ -198,8 +200,7 @@ class VariedCall:
         before = {at: cotangent.detach().clone() for at, cotangent in given.items()}
         outputs, inputs, cotangents = [tensors[at] for at in used], list(leaves.values()), list(given.values())
         seeds.seed(BACKWARD_SEED, self.sample.holders)
-        is_other = bool(self.dtypes) or self.scale != 1.0
-        with self.sample.subject.asking_for_its_group(), ending(self.sample, "backward", is_other):
+        with self.sample.subject.asking_for_its_group(), ending(self.sample, "backward"):
             found = self.world.together(
                 lambda: leaf_gradients(outputs, inputs, cotangents) if used and leaves else (None,) * len(leaves)
             )

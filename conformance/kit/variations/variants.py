@@ -40,7 +40,7 @@ def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
     moved = {at: value.to(dtype.to_complex() if value.dtype.is_complex else dtype) for at, value in tensors.items()}
     if all(moved[at].dtype == value.dtype for at, value in tensors.items()):
         return None
-    return replace(sample.having(moved), is_in_another_precision=True)
+    return replace(sample.having(moved), may_not_end=True)
 
 
 def without_rows(sample: SampleCall, world: World, count: int | None = None) -> SampleCall | None:
