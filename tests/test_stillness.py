@@ -78,9 +78,17 @@ def test_nobody_is_still_where_nothing_is_known_of_processes(monkeypatch):
     assert not stillness.of([os.getpid() + 1_000_000], 10.1 + LONG)
 
 
-def rank(**state):
+def rank(collectives=(), outcome="", **state):
     told = []
-    return SimpleNamespace(pid=0, finished=False, told=told, leave_alone=lambda: told.append("alone"), **state)
+    return SimpleNamespace(
+        pid=0,
+        finished=bool(outcome),
+        outcome=outcome,
+        collectives=collectives,
+        told=told,
+        leave_alone=lambda: told.append("alone"),
+        **state,
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,3 +106,31 @@ def test_a_rank_that_raised_and_waits_for_an_answer_is_told(first, second, told)
     for now in (10.0, 10.1 + LONG):  # no process has the id 0, so none takes any time
         group._tell_who_is_alone(now)
     assert group.ranks[0].told == told
+
+
+@pytest.mark.parametrize(
+    ("entered", "told"),
+    [(["all_reduce(x)"], ["alone"]), (["broadcast(x)"], []), (["all_reduce(x) among ranks 0,1"], []), ([], [])],
+)
+def test_it_is_told_sooner_where_a_collective_cannot_end_without_it(entered, told):
+    group = RankGroup.__new__(RankGroup)
+    group.ranks = [rank(raised=True, offered=[1]), rank(raised=False, offered=[], collectives=entered)]
+    group.stillness = Stillness()
+    for now in (10.0, 10.0 + LONG / 2):
+        group._tell_who_is_alone(now)
+    assert group.ranks[0].told == told
+
+
+@pytest.mark.parametrize(
+    ("outcome", "others", "waits"),
+    [
+        ("error", {"offered": [], "collectives": ["all_reduce(x)"]}, True),
+        ("error", {"offered": [1]}, True),
+        ("error", {"offered": []}, False),  # it still computes
+        ("pass", {"offered": [], "collectives": ["all_reduce(x)"]}, False),
+    ],
+)
+def test_who_waits_for_a_rank_that_has_ended(outcome, others, waits):
+    group = RankGroup.__new__(RankGroup)
+    group.ranks = [rank(outcome=outcome, offered=[]), rank(**others)]
+    assert bool(group._waiting_for_one_that_ended({"error"})) is waits

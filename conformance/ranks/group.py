@@ -15,11 +15,11 @@ from conformance.ranks.call_log import file_in_memory, matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.clock import TICK, Deadline, RunningTime, grace, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
-from conformance.ranks.hangs import AGAIN, waited_in
+from conformance.ranks.hangs import AGAIN, cannot_end, waited_in
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
 from conformance.ranks.process import RankProcess
-from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
+from conformance.ranks.stillness import LONG, LONG_CUT_OFF, Stillness
 
 #: How often to look whether they do anything, how long a stuck rank gets to write its stack, and how long the exit
 #: status of ranks that are gone may take to arrive, and of those that are dead (seconds).
@@ -128,7 +128,7 @@ class RankGroup(Owner):
 
     def _wait(self, deadline: float) -> tuple[str, float]:
         """Serve the ranks until all are finished; return why some are not, if so, and the deadline that they had."""
-        clock, last_words, in_vain, again = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness(), Stillness()
+        clock, cut_off, in_vain, again = RunningTime(), Stillness(), Stillness(), Stillness()
         broken_at: float | None = None
         late_at = Deadline(deadline)
         while self._unfinished:
@@ -137,19 +137,22 @@ class RankGroup(Owner):
             deadline = late_at.after(now, sum(rank.calls for rank in self.ranks), took)
             elsewhere = self._elsewhere()
             broken = elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)
-            if broken_at is None and (broken or in_vain.of(self._waiting_for_one_that_skipped(), now)):
+            skipped = [rank.pid for rank in self._waiting_for_one_that_ended({"skip"})]
+            if broken_at is None and (broken or in_vain.of(skipped, now)):
                 broken_at = now
             dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
             hangs_again = again.of(self._hanging_again(), now)
             limit = deadline if broken_at is None else min(deadline, broken_at + grace(broken_at, dead))
-            if now >= limit or hangs_again or (dead and last_words.of([rank.pid for rank in self._unfinished], now)):
+            waiting = self._unfinished if dead else self._waiting_for_one_that_ended(LEAVES_OTHERS_WAITING)
+            if now >= limit or hangs_again or cut_off.of([rank.pid for rank in waiting], now, LONG_CUT_OFF):
                 for rank in self._unfinished:
                     rank.hear_all()
                 if not self._unfinished:
                     break
                 self._ask_for_stacks()
                 return ("timeout" if now >= deadline else AGAIN if hangs_again else "left alone"), deadline
-            for key, _ in self.selector.select(min(limit - now, self.pause, LOOK_EVERY if dead else TICK)):
+            soon = LOOK_EVERY if broken_at is not None or self._raised else TICK
+            for key, _ in self.selector.select(min(limit - now, self.pause, soon)):
                 if key.data is None:
                     self.forkserver.read_exit()
                 else:
@@ -177,11 +180,11 @@ class RankGroup(Owner):
         known = self.hung and waited_in([rank.collectives for rank in self.ranks]) in self.hung
         return [rank.pid for rank in self._unfinished] if known else []
 
-    def _waiting_for_one_that_skipped(self) -> list[int]:
-        """Return the unfinished ranks, if each of them is in a collective that a rank which skipped never entered."""
-        skipped = [len(rank.collectives) for rank in self.ranks if rank.outcome == "skip"]
-        waiting = [rank for rank in self._unfinished if skipped and len(rank.collectives) > max(skipped)]
-        return [rank.pid for rank in waiting] if len(waiting) == len(self._unfinished) else []
+    def _waiting_for_one_that_ended(self, outcomes: Collection[str]) -> list[RankProcess]:
+        """Return the unfinished ranks, if each waits for one with such an outcome: to exchange, or in a collective."""
+        ended = [len(rank.collectives) for rank in self.ranks if rank.outcome in outcomes]
+        waiting = [rank for rank in self._unfinished if ended and (rank.offered or len(rank.collectives) > max(ended))]
+        return waiting if len(waiting) == len(self._unfinished) else []
 
     def _hear(self, rank: RankProcess) -> None:
         rank.hear()
@@ -198,11 +201,16 @@ class RankGroup(Owner):
             for rank in self.ranks:
                 rank.put({"values": values})
 
+    @property
+    def _raised(self) -> list[RankProcess]:
+        return [rank for rank in self._unfinished if rank.raised and rank.offered]
+
     def _tell_who_is_alone(self, now: float) -> None:
         """Notify ranks that raised and now wait for an exchange, if the others only wait for them."""
-        raised = [rank for rank in self._unfinished if rank.raised and rank.offered]
-        others = [rank for rank in self._unfinished if not rank.offered]
-        if self.stillness.of([rank.pid for rank in others] if raised else [], now):
+        raised = self._raised
+        others = [rank for rank in self._unfinished if raised and not rank.offered]
+        sure = all(cannot_end(other.collectives, rank.collectives) for other in others for rank in raised)
+        if self.stillness.of([rank.pid for rank in others], now, LONG_CUT_OFF if sure else LONG):
             for rank in raised:
                 rank.leave_alone()
 

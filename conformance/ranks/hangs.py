@@ -7,12 +7,16 @@ from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
 from conformance.core.disagreement import name_of
-from conformance.core.outcomes import BROKEN, RankOutcome
+from conformance.core.outcomes import AMONG, BROKEN, RankOutcome
 
 #: After as many tests, a hang in the same collective ends as soon as no rank does anything.
 TIMES = 2
 #: How that is reported.
 AGAIN = "hangs where earlier tests hung, and no rank does anything"
+#: Collectives that end on no rank before every rank has entered them.
+NEED_EVERY_RANK = frozenset(
+    {"all_gather", "all_gather_into_tensor", "all_reduce", "barrier", "reduce_scatter", "reduce_scatter_tensor"}
+)
 
 
 class Hangs:
@@ -46,3 +50,15 @@ def waited_in(collectives: Sequence[Sequence[str]]) -> str:
         if len(names) > 1:
             return " or ".join(sorted(names - {""}))
     return ""
+
+
+def cannot_end(entered: Sequence[str], without: Sequence[str]) -> bool:
+    """Tell whether a rank is in a collective that waits for one which entered ``without`` and will enter no more.
+
+    >>> cannot_end(["all_reduce(x)", "all_reduce(x)"], without=["all_reduce(x)"])
+    True
+    >>> cannot_end(["broadcast(x)"], without=[]), cannot_end(["all_reduce(x) among ranks 0,1"], without=[])
+    (False, False)
+    """
+    among_all = not any(AMONG in call for call in [*entered, *without])
+    return among_all and len(entered) > len(without) and waited_in([entered, without]) in NEED_EVERY_RANK
