@@ -144,6 +144,18 @@ def test_a_failure_of_another_axis_alone_is_its_own_tests_affair() -> None:
         run_varied(varies("used")(failing_with("used")), SUBJECT, World(), {})
 
 
+def test_a_failure_of_another_axis_alone_hides_no_failure_of_the_tests_own() -> None:
+    """Every row has a choice on each later axis, one that fails by itself too."""
+
+    def body(probe: Probe, variation: Variation) -> None:
+        if variation.of("used") or (variation.of("needs") and variation.of("gradient form")):
+            raise Deviation("it")
+
+    with pytest.raises(Deviation) as caught:
+        run_varied(varies("needs", crossed=True)(body), SUBJECT, World(), {})
+    assert caught.value.what == "it, with needs: input 0 alone; gradient form: the same tensor for every output"
+
+
 def test_what_holds_near_the_sample_accuses_nobody() -> None:
     first = probe_of(SUBJECT).sample.values[0]
 

@@ -11,7 +11,6 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, need
 from conformance.kit.frames import raise_mistake_of_the_suite, told
 from conformance.kit.numerics.formula import declared_gradients
-from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.probe import Probe
 from conformance.kit.sample_calls import in_double
 from conformance.kit.tensors import dense, is_arrangeable, same_values, to_double
@@ -118,7 +117,7 @@ def _formula_at(probe: Probe) -> dict[int, torch.Tensor]:
 def _expect_equal(probe: Probe, right: dict[int, torch.Tensor]) -> None:
     """Expect the declared gradients; a little apart is what a number costs that is kept in single precision."""
     actual = dict(zip(probe.run.leaves, probe.gradients, strict=True))
-    precision = working_epsilon(probe.sample, probe.world)
+    precision = probe.epsilon_inside
     for at, value in right.items():
         what = f"gradient of {probe.name(at)}, compared with the declared formula,"
         one, other = to_double(dense(actual[at])), to_double(dense(value))

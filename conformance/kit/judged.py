@@ -13,7 +13,6 @@ from conformance.kit.diagnosis import factor_of
 from conformance.kit.numerics.derivatives import slope_along, unless_it_stops
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_slope, result_epsilon
 from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
-from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.probe import Probe
@@ -52,7 +51,7 @@ def need_fine(probe: Probe) -> None:
         NotApplicable: it does.
     """
     need(not probe.draws, "it draws random numbers")
-    need(working_epsilon(probe.sample, probe.world) <= tolerances.SINGLE, "it works in half precision inside")
+    need(probe.epsilon_inside <= tolerances.SINGLE, "it works in half precision inside")
 
 
 def need_right(probe: Probe, variation: Variation) -> None:
@@ -217,16 +216,18 @@ def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, 
         is_beyond = lower and not bool(gradient.isfinite().all())  # the range of the dtype
         gap = 0.0 if is_beyond else _gap(gradient, other, least)
         eps = max([epsilon([gradient, other]), *lower])
-        rounding = tolerances.of_the_same(eps)
-        if not any(world.exchange(gap > rounding)):
+        allowed = max(tolerances.of_the_same(eps), tolerances.BY_RESULTS * rounds)
+        if not any(world.exchange(gap > allowed)):
             continue
-        rough = _roughness(probe, variation, at, max(eps, tolerances.SINGLE), least)
-        rough = tolerances.BEYOND_ROUNDING * max(rough, working_epsilon(probe.sample, world))
+        allowed = max(allowed, tolerances.BEYOND_ROUNDING * probe.epsilon_inside)
+        if not any(world.exchange(gap > allowed)):
+            continue
+        rough = tolerances.BEYOND_ROUNDING * _roughness(probe, variation, at, max(eps, tolerances.SINGLE), least)
         # An iteration stops within an absolute tolerance, which leaves no error of one factor.
         may_stop = variation.of("gradient scale") and not _is_one_factor(gradient, other)
         is_alone = len(variation.picks) == 1  # where scales meet rounding, a few steps may be missing
         stops = tolerances.MAY_BE_MEANT * (1 if is_alone else tolerances.BEYOND_ROUNDING) if may_stop else 0.0
-        allowed = max(rounding, tolerances.BY_RESULTS * rounds, rough, stops)
+        allowed = max(allowed, rough, stops)
         wrong += [(at, gap, allowed, STOPS_WITHIN if may_stop else "")] if gap > allowed else []
     for at, gap, allowed, likely in wrong:
         one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])

@@ -13,6 +13,7 @@ from conformance.kit import expect, tolerances
 from conformance.kit.calls import Gradients, Run, SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.numerics.gradient_checks import gradients_of
+from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.unwritten import UNWRITTEN, unwritten_in
 from conformance.kit.variations.axis import AS_GIVEN, MEANING, Variation
 from conformance.kit.variations.variants import draws, draws_by_any_seed, worst_error
@@ -92,6 +93,11 @@ class Probe:
         run = self.sample.run()
         cotangents = run.cotangents(self.world)
         return run, cotangents, run.filled(run.gradients(cotangents))
+
+    @Once
+    def epsilon_inside(self) -> float:
+        """The machine epsilon that the plain call uses internally, if its dtypes promise a finer one; otherwise 0."""
+        return working_epsilon(self.sample, self.world)
 
     @property
     def run(self) -> Run:

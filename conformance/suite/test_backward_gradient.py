@@ -30,7 +30,6 @@ from conformance.kit.copies import given_copy
 from conformance.kit.graph import leaves_behind
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_derivative_of_parameters, gradients_of
-from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.observation.ctx_tensors import named_tensors_in
 from conformance.kit.observation.looks import backwards, look_at
@@ -154,7 +153,7 @@ def test_gradient_is_the_declared_one(probe: Probe) -> None:
     need(kind != "spec", JUDGED_BY_SPEC)
     need(kind == "declared", "no formula is declared: the gradient is judged by differences")
     actual = dict(zip(probe.run.leaves, probe.gradients, strict=True))
-    precision = working_epsilon(probe.sample, probe.world)
+    precision = probe.epsilon_inside
     for at, right in declared_gradients(probe.run, probe.cotangents).items():
         what = f"gradient of {probe.name(at)}, compared with the declared formula"
         expect.close(actual[at], right, f"{what},", precision=precision)

@@ -22,7 +22,6 @@ from conformance.kit import (
     seeds,
 )
 from conformance.kit.calls import BACKWARD_SEED, leaf_gradients
-from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.tensors import freed
 from conformance.kit.variations.layouts import MetaLayoutMode, MixingMode, telling_strides
 
@@ -35,7 +34,7 @@ def test_lazily_negated_gradients_are_taken_as_they_read(probe: Probe) -> None:
     lazy = probe.unless_refused("no result can be conjugated or negated lazily", lambda: list(map(_lazy, plain)))
     runs = [probe.sample.run() for _ in range(2)]
     actual = probe.unless_refused("it raises an error for them", _gradients, runs[0], lazy)
-    precision = working_epsilon(probe.sample, probe.world)
+    precision = probe.epsilon_inside
     mistaken = probe.world.try_call(_gradients, runs[1], list(map(_by_memory, plain))) or probe.gradients
     kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
     for at, one, right, other in zip(probe.run.leaves, actual, probe.gradients, mistaken, strict=True):
