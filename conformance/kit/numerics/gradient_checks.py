@@ -33,6 +33,8 @@ from conformance.kit.world import World
 RANDOM_GRADIENT = (
     "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
 )
+#: What a wrong gradient may be if nothing is known of it.
+OTHER_GRADIENT = "another gradient than the derivative; if it is intended, declare it with formula="
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 
@@ -160,7 +162,7 @@ class _InputGradient:
         is_small = self.value.numel() <= SHOWN_WHOLE and is_strided(self.value) and self.world.size == 1
         if is_explained and is_small:
             self._expect_same(wrong)
-        likely = (self._cause(moves, slopes) or self._drawn()) if is_explained else ""
+        likely = (self._cause(moves, slopes) or self._drawn() or OTHER_GRADIENT) if is_explained else ""
         expect_slope(wrong, f"a random direction of {self.run.sample.name(self.at)}", likely)
 
     def _cause(self, moves: list[torch.Tensor], slopes: list[SlopeJudgement]) -> str:
@@ -183,14 +185,17 @@ class _InputGradient:
             return
         what = f"gradient of {run.sample.name(at)}"
         if gradient is None:
-            raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
+            likely = _forgotten(run.sample) or OTHER_GRADIENT
+            raise Deviation(what, "None: no gradient at all", expect.shown(expected), likely)
         actual, right = expect.shown_apart(gradient, expected)
         raise Deviation(
             f"{what}{expect.beyond_start(gradient, expected)}",
             actual,
             f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
             f"that of the actual gradient {slope.analytic:.9g}",
-            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or self._drawn(),
+            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected)
+            or self._drawn()
+            or OTHER_GRADIENT,
         )
 
     def _drawn(self) -> str:
