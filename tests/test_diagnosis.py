@@ -365,3 +365,41 @@ def test_a_tensor_that_changes_once_it_was_compared_is_not_shown_as_what_it_shou
     with pytest.raises(Deviation, match="differed when it was compared, and changed since") as caught:
         expect.close(torch.ones(2).as_subclass(Filled), torch.ones(2), "the gradient")
     assert "still running" in caught.value.likely
+
+
+class Reversed(torch.autograd.Function):
+    """The identity, with another gradient on purpose: what many a class is written for."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor, None
+
+
+class Halved(Reversed):
+    """A product, and half of its gradient: a mistake."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor / 2
+        return x * factor
+
+
+@pytest.mark.parametrize(
+    ("function", "factor", "said"),
+    [
+        (Reversed, -1.0, "the sign is wrong; if it is intended, declare it with formula="),
+        (Reversed, 0.25, "the right value times 0.25; if it is intended, declare it with formula="),
+        (Halved, 3.0, "the right value times 0.5"),
+    ],
+)
+def test_a_gradient_of_the_identity_may_be_intended(function, factor, said):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (x, factor), only="Function.backward.gradient")
+    told = " ".join(str(caught.value).split())
+    assert f"looks like {said} reproduce" in told

@@ -13,14 +13,15 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.differences import central, stops_early
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.tensors import is_strided, stored_values
+from conformance.kit.tensors import is_strided, same_values, stored_values
 from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
 FEW_OUTPUTS = 6
 _NO_CONJ = "the derivative is not conjugated: PyTorch's gradient is grad times the conjugate derivative"
 #: What explains a gradient where forward has none, near the sample.
-SURROGATE = "the surrogate gradient of a step function; if it is intended, declare it with formula="
+INTENDED = "if it is intended, declare it with formula="
+SURROGATE = f"the surrogate gradient of a step function; {INTENDED}"
 _IGNORED = "the incoming gradient of output {} is ignored"
 
 
@@ -136,6 +137,8 @@ def likely_mistake(
     of_inputs, mistaken = _of_other_inputs(run, cotangents, at), _of_other_cotangents(run, cotangents, at)
     terms = of_inputs | by_outputs(run, mistaken, expected)
     likely = likely_cause(gradient, expected, of_inputs | mistaken, terms)
+    if likely and any(same_values(output, run.leaves[at]) for output in run.outputs):
+        return f"{likely}; {INTENDED}"  # an identity is written for its gradient
     return likely or _made_on_purpose(run, at, gradient, expected)
 
 

@@ -13,6 +13,7 @@ from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, grads_kept
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.derivatives import (
+    INTENDED,
     by_differences,
     by_outputs,
     likely_mistake,
@@ -34,7 +35,7 @@ RANDOM_GRADIENT = (
     "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
 )
 #: What a wrong gradient may be if nothing is known of it.
-OTHER_GRADIENT = "another gradient than the derivative; if it is intended, declare it with formula="
+OTHER_GRADIENT = f"another gradient than the derivative; {INTENDED}"
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 
