@@ -114,7 +114,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         drawn, call = _incoming(look, world), claim.call.along_two()
         groups = _moving_together(signature, drawn)
         run = _gradient(call, asked, drawn, groups)
-        steps = [call.shrunk([drawn[at] for at in group]).requires_grad_() for group in groups]
+        steps = [drawn[group[0]].new_zeros(call.directions).requires_grad_() for group in groups]
         samples = [*all_ranks(world).agreed(call.samples()), *steps]
         if _is_refused(run, samples, world):
             continue

@@ -20,7 +20,7 @@ from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
 from conformance.kit.spmd.owed import Cotangents, DeclaredGroupCall, GroupCall
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, to_double
+from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, tensor_leaves, to_double
 from conformance.kit.variations.sizes import LONG
 from conformance.kit.world import World
 
@@ -148,19 +148,12 @@ class TensorCall:
         if not differentiable(tensor):
             return tensor.new_empty(0) if at in self.uneven else tensor
         wide = to_double(tensor.detach())
-        found = self._steps(wide) if self._is_moved_along(at) else wide.clone()
+        found = wide.new_zeros(self.directions) if self._is_moved_along(at) else wide.clone()
         return found.requires_grad_(tensor.requires_grad)
 
     def _is_moved_along(self, at: int) -> bool:
         """Whether one of the tensors is moved along directions, and not element by element."""
         return at in self.uneven or self.tensors[at].numel() > self.most
-
-    def _steps(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.new_zeros(self.directions)
-
-    def shrunk(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return what to differentiate by in place of other tensors of one dtype: steps that move all of them."""
-        return self._steps(to_double(tensors[0].detach()))
 
     def grown(self, steps: torch.Tensor, own: torch.Tensor, name: str) -> torch.Tensor:
         """The tensor that such steps stand for, differentiable; a name tells its directions from those of others."""
@@ -218,7 +211,7 @@ class TensorCall:
         """Call the subject with other tensors; the tensors of its result."""
         args = self._arguments(tensors, group)
         seeds.seed(0)
-        return [leaf for leaf in pytree.tree_leaves(self.subject(*args)) if isinstance(leaf, torch.Tensor)]
+        return tensor_leaves(self.subject(*args))
 
     def as_called(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors that a call in a group is made with, without a graph."""
