@@ -74,11 +74,7 @@ def _is_none(constant: Any) -> bool:
 
 
 def why_nothing(runs: Sequence[Any]) -> NotApplicable | Skipped:
-    """Return how a test ends if no output of any call can be differentiated.
-
-    Args:
-        runs: the calls.
-    """
+    """Return how a test ends if no output of any of these calls can be differentiated."""
     tensors = [tensor for run in runs for tensor in run.tensors]
     if any(tensor.requires_grad for tensor in tensors):
         return Skipped(EIGHT_BITS)

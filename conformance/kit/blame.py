@@ -48,11 +48,6 @@ _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) byt
 def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
     """Assert that an exception comes from the subject's own code, or that its origin is unknown.
 
-    Args:
-        subject: what was called, if anything.
-        error: what was raised.
-        world: the ranks that called it.
-
     Raises:
         NotApplicable: ``call=`` itself raised, outside the subject.
         Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's;

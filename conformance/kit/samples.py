@@ -47,11 +47,7 @@ class Sample:
 def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
     """Fresh samples of a caller's inputs: leaves of their own, with the strides and requires_grad of the originals.
 
-    Args:
-        inputs: a callable that yields argument tuples, or the tuples themselves.
-        label: how messages call the subject.
-        rank: whose inputs; each rank draws other random numbers.
-        device: where the tensors are to be.
+    Each rank draws other random numbers.
 
     Raises:
         UsageError: the inputs raise, are not tuples, or there are none or too many.

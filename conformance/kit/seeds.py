@@ -21,11 +21,8 @@ _DEPTH = 4
 def seed(number: int, arguments: Iterable[Any] = ()) -> None:
     """Seed every generator that a Function may draw from.
 
-    ``torch.manual_seed`` takes a hundred times as long, since it prepares unused devices.
-
-    Args:
-        number: the seed.
-        arguments: of the next call: generators that objects among them :func:`hold <held>` are restarted too.
+    ``torch.manual_seed`` takes a hundred times as long, since it prepares unused devices. Generators that the
+    ``arguments`` of the next call :func:`hold <held_generators>` are restarted too.
     """
     for generator in held_generators(arguments):
         _start(generator, number)

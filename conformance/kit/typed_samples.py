@@ -65,11 +65,7 @@ def typed(samples: Iterable[Sample], types: str | None, world: World) -> list[Sa
     """Return this rank's arguments, from samples that are equal on every rank, in the group of all ranks.
 
     Whole numbers that the inputs made for each rank, such as how many rows it sends to whom, it holds as they are.
-
-    Args:
-        samples: the samples.
-        types: the claimed signature; without one, every tensor differs between ranks.
-        world: the ranks.
+    Without a signature, every tensor differs between ranks.
 
     Raises:
         BadTypes: the signature does not fit the tensors of a sample.

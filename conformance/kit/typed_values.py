@@ -61,16 +61,10 @@ class Ranks:
 def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
     """Make a rank's value for an argument of a type, from a sample that is equal on every rank.
 
-    R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or
-    smaller, so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another
-    order. What that would take its :mod:`traits <conformance.kit.traits>` stays as it is, or becomes smaller as a
-    whole. A sample of zeros alone gets small random numbers instead.
-
-    Args:
-        kind: the type.
-        sample: the sample.
-        rank: the rank within the group.
-        *key: what tells this argument from others, such as its position.
+    R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or smaller,
+    so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another order. What
+    that would take its :mod:`traits <conformance.kit.traits>` stays as it is, or becomes smaller as a whole. A sample
+    of zeros alone gets small random numbers instead.
     """
     value = sample.detach().clone()
     if kind.differs and rank > 0:

@@ -29,14 +29,9 @@ def points_near(sample: SampleCall, world: World, tries: int = 2) -> Iterator[Sa
 def perturbed(
     sample: SampleCall, world: World, eps: float, tries: int = 2, constants: bool = False
 ) -> Iterator[SampleCall]:
-    """Perturb the sample by as much as rounding to a precision would.
+    """Perturb the sample a few times, by as much as rounding to a precision would.
 
-    Args:
-        sample: the sample.
-        world: the ranks.
-        eps: the machine epsilon of the precision.
-        tries: how many perturbed samples.
-        constants: also those tensors that need no gradient, each element next to its own size: zeros stay zeros.
+    With ``constants``, also those tensors that need no gradient, each element next to its own size: zeros stay zeros.
     """
     for number in range(tries):
         moved = {}

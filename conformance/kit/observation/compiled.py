@@ -103,12 +103,7 @@ def _collectives() -> list[torch._ops.OpOverload]:
 
 
 def compiled(subject: Subject, whole: bool = False) -> Subject:
-    """Return the subject with compiled calls.
-
-    Args:
-        subject: what is called.
-        whole: raise if a call cannot be captured in one graph; otherwise the compiler falls back.
-    """
+    """Return the subject with compiled calls; ``whole`` ones raise where the compiler would fall back."""
     inside = torch.compile(subject.called, backend=BACKEND, fullgraph=whole)
     return replace(subject, call=lambda target, *args: inside(*args))
 

@@ -86,11 +86,6 @@ def look_at(subject: Subject, world: World, everything: bool = False, derived: b
 def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[WitnessedCall]:
     """Call every sample in forward mode under the witness; an exception there does not end it.
 
-    Args:
-        subject: what to call.
-        world: the ranks.
-        derived: also with the samples in other dtypes and made longer, where the subject takes that.
-
     Raises:
         NotApplicable: no Function class is at work, or none that defines jvp.
     """

@@ -43,11 +43,8 @@ class _Allocations(AllocationMode):
 def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[str], str]:
     """Run an action whose tensors should all be freed afterwards; name those that are not, and guess why.
 
-    It runs once before: what a Function makes once and for all may stay.
-
-    Args:
-        action: what to run.
-        owners: objects of the caller, who may want what was put there.
+    It runs once before: what a Function makes once and for all may stay. What objects of the caller hold, the
+    ``owners``, may stay: they may want what was put there.
     """
     with _Allocations():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
         action()

@@ -24,13 +24,7 @@ from conformance.kit.world import World
 def calls_without_overlap(
     looks: Sequence[WitnessedCall], action: Callable[[SampleCall], object], world: World
 ) -> Iterator[ObservedCall]:
-    """Observe each sample's calls if every collective ends before the call that starts it returns.
-
-    Args:
-        looks: what was seen before, on every rank.
-        action: what to do with each sample.
-        world: the ranks; each of them asks.
-    """
+    """Observe each sample's calls if every collective ends before the call that starts it returns; each rank asks."""
     functions = {call.function for look in looks for call in look.witness.calls}
     for look in looks:
         with witnessing(*functions) as witness, EndedAtOnceMode():

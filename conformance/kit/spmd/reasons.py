@@ -76,15 +76,9 @@ def _difference(
     own_losses: bool,
     mistake: Callable[[], str],
 ) -> str:
-    """Say how a gradient differs from the sum of the ranks' parts; empty if it does not.
+    """Say how a gradient differs from the sum of the parts that each rank's loss adds to it; empty if it does not.
 
-    Args:
-        actual: the gradient.
-        slopes: how the loss answers when the argument moves.
-        parts: what each rank's loss adds to the gradient.
-        name: the gradient, in words.
-        own_losses: whether each rank has a loss of its own.
-        mistake: explains a wrong gradient by those of other ranks, or returns nothing.
+    ``mistake`` explains a wrong gradient by those of other ranks, or returns nothing.
     """
     expected = parts.sum(0)
     if slopes.near(actual, expected):

@@ -130,12 +130,6 @@ def expect_as_in_double(sample: SampleCall, world: World, precision: LowerPrecis
 
     Half precisions are judged with what comes in of one sign too: a sum of that may stop growing.
 
-    Args:
-        sample: a sample that gives the same result in every call.
-        world: the ranks.
-        precision: the lower precision.
-        why: why nothing is judged if the call is refused.
-
     Raises:
         Deviation: they are not, near the sample either.
         NotApplicable: the call is refused, or rounding may double its gradients.
