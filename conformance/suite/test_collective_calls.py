@@ -38,7 +38,7 @@ from conformance.kit.typed_values import cotangent
 
 Data = Callable[[torch.Tensor], torch.Tensor]
 #: A tensor of this rank, and what it should be; and the words for that, by the name of such tensors.
-Pair = tuple[torch.Tensor | None, torch.Tensor | None]
+WithRight = tuple[torch.Tensor | None, torch.Tensor | None]
 RIGHT = {"result": "its final value", "the gradient of argument": "the value if no rank is late"}
 #: The expected gradient on one rank; if it is wrong among several too, that is reported once.
 AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
@@ -137,7 +137,7 @@ def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
     return any(share_memory(result, x) for x in given)
 
 
-def _expect_same(claim: Claim, name: str, pairs: Sequence[Pair], when: str, likely: str, world: World) -> None:
+def _expect_same(claim: Claim, name: str, pairs: Sequence[WithRight], when: str, likely: str, world: World) -> None:
     alike = world.exchange([are_near([one], [right]) for one, right in pairs])
     for rank, fine in enumerate(alike):
         if not all(fine):

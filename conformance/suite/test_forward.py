@@ -120,8 +120,8 @@ def test_same_inputs_give_the_same(subject: Subject, world: World) -> None:
     for sample, (found, again) in zip(samples, pairs, strict=True):
         for (name, other), one in zip(found.items(), again.values(), strict=True):
             # On the CPU bit for bit; kernels of accelerators add up in the order of their threads.
-            same = expect.equal if other.device.type == "cpu" else expect.close
-            same(one, other, f"{name} of {sample.label}, called again with equal inputs")
+            expect_same = expect.equal if other.device.type == "cpu" else expect.close
+            expect_same(one, other, f"{name} of {sample.label}, called again with equal inputs")
 
 
 @clause("Function.forward.deterministic")
