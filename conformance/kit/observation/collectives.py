@@ -30,13 +30,6 @@ def counted() -> Iterator[list[str]]:
     """Collect the names of the collectives started inside the block by this thread, backward passes included.
 
     It needs neither recording nor a process group, and sees every collective, since each ends in an operator.
-
-    >>> import torch
-    >>> with counted() as calls:
-    ...     torch.ones(2).sum()
-    tensor(2.)
-    >>> calls
-    []
     """
     calls: list[str] = []
     with _Counting(lambda name, args: calls.append(name)):

@@ -94,11 +94,7 @@ class _Laid(torch.autograd.Function):
 
 
 def in_other_layout(value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
-    """Copy a tensor into another layout, so that gradients flow back.
-
-    >>> in_other_layout(torch.zeros(2, 3), LAYOUTS["transposed in memory"]).stride()
-    (1, 2)
-    """
+    """Copy a tensor into another layout, so that gradients flow back."""
     laid: torch.Tensor = _Laid.apply(value, arrange)
     return laid
 
@@ -247,11 +243,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:
-    """Return the values read by code that assumes contiguous memory; None if the memory is too short.
-
-    >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
-    (1, 2)
-    """
+    """Return the values read by code that assumes contiguous memory; None if the memory is too short."""
     values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     arranged = {at: arrange(value) for at, value in values.items()}
     if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
