@@ -20,10 +20,7 @@ def nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def build(
-    form: str,
-    compute: Callable[..., Any],
-    keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing,
-    **members: Any,
+    form: str, compute: Callable[..., Any], keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing, **members: Any
 ) -> Any:
     """Make a Function class in one of the two forms.
 

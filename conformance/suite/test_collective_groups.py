@@ -8,17 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import (
-    Deviation,
-    Subject,
-    World,
-    cases,
-    clause,
-    deadline,
-    need,
-    ranks,
-    world_group,
-)
+from conformance.kit import Deviation, Subject, World, cases, clause, deadline, need, ranks, world_group
 from conformance.kit.calls import Gradients
 from conformance.kit.display import shown
 from conformance.kit.process_groups import among, group_of, orders_groups

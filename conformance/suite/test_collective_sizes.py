@@ -9,18 +9,7 @@ from dataclasses import replace
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit import (
-    Deviation,
-    Subject,
-    World,
-    all_ranks,
-    clause,
-    deadline,
-    expect,
-    need,
-    ranks,
-    world_group,
-)
+from conformance.kit import Deviation, Subject, World, all_ranks, clause, deadline, expect, need, ranks, world_group
 from conformance.kit.spmd.claims import Claim, arguments_held, claims, signature_of
 from conformance.kit.spmd.observation import observe
 from conformance.kit.spmd.owed import GroupCall, backward

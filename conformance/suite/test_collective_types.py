@@ -10,18 +10,7 @@ import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Type
-from conformance.kit import (
-    Deviation,
-    Subject,
-    World,
-    all_ranks,
-    cases,
-    clause,
-    need,
-    ranks,
-    tolerances,
-    world_group,
-)
+from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, tolerances, world_group
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.spmd.claims import (
     Claim,

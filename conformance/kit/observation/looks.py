@@ -95,8 +95,7 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     looks = world.once((subject.label, "forward mode"), lambda: _duals(world, functions, samples))
     if derived:
         looks = looks + world.once(
-            (subject.label, "forward mode, derived"),
-            lambda: _duals(world, functions, _derived_from(samples, world)),
+            (subject.label, "forward mode, derived"), lambda: _duals(world, functions, _derived_from(samples, world))
         )
     return looks
 

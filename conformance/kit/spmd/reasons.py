@@ -69,12 +69,7 @@ def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slop
 
 
 def _difference(
-    actual: torch.Tensor,
-    slopes: Slopes,
-    parts: torch.Tensor,
-    name: str,
-    own_losses: bool,
-    mistake: Callable[[], str],
+    actual: torch.Tensor, slopes: Slopes, parts: torch.Tensor, name: str, own_losses: bool, mistake: Callable[[], str]
 ) -> str:
     """Say how a gradient differs from the sum of the parts that each rank's loss adds to it; empty if it does not.
 

@@ -20,13 +20,7 @@ from conformance.kit.numerics.nearby import perturbed, random_direction
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.transforms import tangents
-from conformance.kit.variations.variants import (
-    confirmed_nearby,
-    draws_by_any_seed,
-    in_dtype,
-    size_of,
-    worst_error,
-)
+from conformance.kit.variations.variants import confirmed_nearby, draws_by_any_seed, in_dtype, size_of, worst_error
 from conformance.kit.world import World
 
 __all__ = ["GRADIENTS", "TANGENTS", "LowerPrecision", "expect_as_in_double"]
