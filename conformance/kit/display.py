@@ -38,13 +38,14 @@ def shown(value: object, digits: int = SHOWN_DIGITS[0], start: int = 0) -> str:
     return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + SHOWN_ELEMENTS else ''}]"
 
 
-def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
+def shown_apart(actual: torch.Tensor | None, expected: torch.Tensor | None) -> tuple[str, str]:
     """Return texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
 
     >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
     ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
     """
-    for start in dict.fromkeys((_telling(actual, expected), 0)):
+    telling = 0 if actual is None or expected is None else _telling(actual, expected)
+    for start in dict.fromkeys((telling, 0)):
         for digits in SHOWN_DIGITS:
             one, other = shown(actual, digits, start), shown(expected, digits, start)
             if one != other:

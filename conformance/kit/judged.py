@@ -121,15 +121,12 @@ def _is_meant(probe: Probe, there: Probe) -> bool:
     """
     if unwritten_in(there.sample, there.world):
         return False
-    if all(one is other or isinstance(one, torch.Tensor) for one, other in pairs_of(probe, there)):
+    pairs = zip(probe.sample.values, there.sample.values, strict=False)
+    changed = [one for one, other in pairs if one is not other]
+    if all(isinstance(one, torch.Tensor) for one in changed):
         return not all(map(same_values, probe.plain.results, there.plain.results))
-    is_number = all(one is other or type(one) in {int, float} for one, other in pairs_of(probe, there))
+    is_number = all(type(one) in {int, float} for one in changed)
     return has_meant_derivative(probe.sample, there.sample, there.world, is_number)
-
-
-def pairs_of(probe: Probe, there: Probe) -> list[tuple[object, object]]:
-    """Each value of a sample with that of another one."""
-    return list(zip(probe.sample.values, there.sample.values, strict=False))
 
 
 def _plain(probe: Probe, there: Probe, variation: Variation) -> Observed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.kit import (
     Probe,
@@ -205,9 +204,8 @@ def _accumulated(
     for at, gradient in held.items():
         leaves[at].grad = gradient.clone()
     values = [leaves.get(at, value) for at, value in enumerate(sample.plain)]
-    seeds.seed(0, sample.holders)
     with grads_kept(sample.values[at] for at in sample.of_modules):
-        run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
+        run = sample.called_with(values, leaves)
         seeds.seed(BACKWARD_SEED, sample.holders)
         torch.autograd.backward(run.outputs, [given_copy(cotangent) for cotangent in cotangents])
     return [leaf.grad for leaf in leaves.values()]

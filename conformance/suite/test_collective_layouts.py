@@ -88,12 +88,6 @@ def _cotangents(claim: Claim, world: World, layout: str) -> tuple[list[torch.Ten
     return mine, given
 
 
-def _shown(one: torch.Tensor | None, other: torch.Tensor | None) -> tuple[str, str]:
-    if one is None or other is None:
-        return expect.shown(one), expect.shown(other)
-    return expect.shown_apart(one, other)
-
-
 def _far(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
     if actual is None or expected is None:
         return actual is not expected
@@ -174,7 +168,7 @@ def _expect_same(name: str, of: str, actual: _Tensors, expected: _Tensors, world
         if any(rank[at] for rank in far):
             if not far[world.rank][at]:
                 return False
-            laid, right = _shown(one, other)
+            laid, right = expect.shown_apart(one, other)
             raise Deviation(f"{name} {at} {of}", laid, f"{right}{note}")
     return True
 

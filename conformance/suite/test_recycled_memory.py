@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 import torch
-from torch.utils import _pytree as pytree
 
-from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
+from conformance.kit import Probe, SampleCall, World, clause, expect, is_strided, need
 from conformance.kit.sample_calls import copied, names
 from conformance.kit.tensors import with_attributes
 from conformance.kit.variations.meaning import meant
@@ -52,8 +51,7 @@ def _in_blocks(sample: SampleCall, blocks: dict[int, bytearray], world: World) -
     """Results and gradients of a call whose active tensors lie in these blocks of memory; none of them is left."""
     leaves = {at: _tensor_in(block, sample.values[at]) for at, block in blocks.items()}
     values = [leaves.get(at, value) for at, value in enumerate(sample.plain)]
-    seeds.seed(0)
-    return copied(Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves), world)
+    return copied(sample.called_with(values, leaves), world)
 
 
 def _tensor_in(block: bytearray, value: torch.Tensor) -> torch.Tensor:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 
 import torch
-from torch.utils import _pytree as pytree
 
-from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
+from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import repeatable
 
@@ -57,8 +56,7 @@ def _sharing(sample: SampleCall, first: int, second: int) -> Run | None:
     values[second] = values[first]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     versions = [tensor._version for tensor in tensors]
-    seeds.seed(0)
-    run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
+    run = sample.called_with(values, leaves)
     return run if [tensor._version for tensor in tensors] == versions else None
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
-from torch.utils import _pytree as pytree
 
-from conformance.kit import expect, seeds
+from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, ending, leaf_gradients
 from conformance.kit.deviations import NO_JVP, need
 from conformance.kit.graph import functions_behind
@@ -263,6 +262,4 @@ def forward_mode_run(sample: SampleCall, seed: int = 0) -> Run:
             at: forward_ad.make_dual(sample.values[at].detach().clone(), torch.ones_like(sample.values[at]).detach())
             for at in sample.active
         }
-        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(sample.plain)], sample.structure))
-        seeds.seed(seed, sample.holders)
-        return Run.of(sample, args, {})
+        return sample.called_with([duals.get(at, value) for at, value in enumerate(sample.plain)], {}, seed)

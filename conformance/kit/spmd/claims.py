@@ -134,15 +134,11 @@ def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[Ten
     found = []
     for call in tensor_calls(subject, world):
         changed = call.converted(getattr(torch, dtype))
-        if world.try_call(_call_with_held, changed, world) is None:
+        if world.try_call(lambda call: call.in_group(world_group())(arguments_held(call, world)), changed) is None:
             need(dtype == "float64", f"it refuses {dtype}")
             changed = call
         found.append(changed)
     return found
-
-
-def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
-    return list(call.in_group(world_group())(arguments_held(call, world)))
 
 
 def arguments_held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:

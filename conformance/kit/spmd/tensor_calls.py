@@ -110,14 +110,10 @@ class TensorCall:
         """The tensor arguments."""
         return [self.values[at] for at in self.places]
 
-    @property
-    def is_along_directions(self) -> bool:
-        """Whether some tensor has too many elements to be moved one by one."""
-        return any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
-
     def told(self, why: str) -> str:
-        """Describe the error of a gradient, according to how the tensors were changed."""
-        return why.replace("at element", "along random direction") if self.is_along_directions else why
+        """Describe the error of a gradient, according to how the tensors were changed: one by one if they are few."""
+        is_along = any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
+        return why.replace("at element", "along random direction") if is_along else why
 
     @property
     def takes_a_group(self) -> bool:
