@@ -153,11 +153,7 @@ class _Trial:
             raise ended
 
     def expect_right(self, variation: Variation) -> str | None:
-        """Assert that the body holds in one variation, or return why it was not judged. A row that raises is halved.
-
-        Raises:
-            Deviation: it does not hold, near the sample either.
-        """
+        """Assert that the body holds in one variation, or return why it was not judged. A row that raises is halved."""
         ended = self.run(variation)
         if isinstance(ended, Deviation) and self.probe.world.size > 1:  # other ranks go on: nothing is tried again
             ended.what = f"{ended.what}, with {variation}"

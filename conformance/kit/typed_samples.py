@@ -86,11 +86,7 @@ def _of_each_rank(samples: Sequence[Sample], world: World) -> list[frozenset[int
 
 
 def claimed(types: str | None, arguments: int, results: int | None = None) -> Signature | None:
-    """Return the claimed signature, with a letter for each tensor; the number of results is not checked if unknown.
-
-    Raises:
-        BadTypes: it does not fit the call.
-    """
+    """Return the claimed signature, with a letter for each tensor; the number of results is not checked if unknown."""
     if types is None:
         return None
     read = parse(types)

@@ -44,9 +44,6 @@ def expect_derivative(
 
     If the suite derived the sample, long steps may overrule a deviation; to explain a wrong gradient takes many more
     calls.
-
-    Raises:
-        Deviation: a gradient is wrong.
     """
     told: dict[int, bool] = {}
     unclear = list(sample.active)

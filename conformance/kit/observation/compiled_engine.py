@@ -199,11 +199,7 @@ def eager_result(world: World, call: str) -> torch.Tensor:
 
 
 def compiled_result(world: World, call: str, backend: str) -> torch.Tensor:
-    """Return what it gives compiled by a backend.
-
-    Raises:
-        NotApplicable: the compiler is switched off.
-    """
+    """Return what it gives compiled by a backend."""
     with compiling():
         return (METHOD_CALLS | TRANSFORM_CALLS)[call](world, lambda function: torch.compile(function, backend=backend))
 

@@ -159,22 +159,14 @@ def named_calls(looks: list[WitnessedCall], method: str = "") -> list[tuple[str,
 
 
 def backwards(looks: list[WitnessedCall]) -> list[tuple[str, ObservedCall, Backward]]:
-    """Return every recorded backward, with a name for messages and its call.
-
-    Raises:
-        NotApplicable: none was.
-    """
+    """Return every recorded backward, with a name for messages and its call; not applicable if there is none."""
     found = [(name, call, backward) for name, call in named_calls(looks, ".backward") for backward in call.backwards]
     need(found, "no backward of a Function class was reached")
     return found
 
 
 def jvps(looks: list[WitnessedCall]) -> list[tuple[str, ObservedCall, Jvp]]:
-    """Return every recorded jvp, with a name for messages and its call.
-
-    Raises:
-        NotApplicable: none was.
-    """
+    """Return every recorded jvp, with a name for messages and its call; not applicable if there is none."""
     found = [(name, call, jvp) for name, call in named_calls(looks, ".jvp") for jvp in call.jvps]
     need(found, "its calls reach no jvp")
     return found

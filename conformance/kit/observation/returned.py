@@ -31,9 +31,6 @@ def explained(subject: Subject, world: World, member: str, call: Callable[[Sampl
 
     ``member`` is backward or jvp, and ``call`` differentiates a sample so that PyTorch calls it. With several ranks it
     is unknown which ones raised, so nothing is repeated.
-
-    Raises:
-        Deviation: something is wrong with it, and PyTorch's words follow.
     """
     try:
         yield

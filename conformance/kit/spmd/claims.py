@@ -35,7 +35,6 @@ class Claim:
     """One sample's call, the signature that it is judged by, and the observation of the ranks.
 
     Attributes:
-        call: the call.
         signature: the claimed signature, or the strongest that is kept; None if nothing was claimed or found.
         found: what it keeps, if nothing was claimed.
         look: what the ranks did with inputs of the signature's types.
@@ -70,11 +69,7 @@ class Claim:
 
     @property
     def observed(self) -> Observation:
-        """What the ranks did with inputs of the signature's types.
-
-        Raises:
-            NotApplicable: there is no signature.
-        """
+        """What the ranks did with inputs of the signature's types."""
         signature_of(self)
         assert self.look is not None
         return self.look

@@ -33,10 +33,7 @@ class TensorCall:
     """One sample, taken apart.
 
     Attributes:
-        subject: what is called.
-        label: the sample's name.
         values: its arguments, flattened.
-        structure: how they are nested.
         places: which of the values are tensors.
         dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
         most: a tensor of more elements is moved along random directions, not element by element.
@@ -232,11 +229,7 @@ def jvp_of(run: GroupCall, values: Sequence[torch.Tensor], moving: Mapping[int, 
 
 
 def _gradient(said: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
-    """Return a formula's gradient of a tensor, zeros if it is None.
-
-    Raises:
-        Skipped: it is not a gradient of the tensor.
-    """
+    """Return a formula's gradient of a tensor, zeros if it is None; the test is skipped if it has another shape."""
     found = torch.zeros_like(tensor) if said is None else said
     if not isinstance(found, torch.Tensor) or found.shape != tensor.shape:
         raise Skipped(f"its formula gives {shown(said)} for {name}, which has the shape {tuple(tensor.shape)}")
