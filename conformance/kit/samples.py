@@ -194,12 +194,8 @@ def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
 
 
 def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return with_attributes(_plain_copy(tensor, device), tensor)
-
-
-def _plain_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.layout != torch.strided or type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
-        return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
+        return with_attributes(tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad), tensor)
     # The storage is copied whole, so that strides, offset and overlaps stay as the caller made them.
     whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
     storage = whole.to(device, copy=True).untyped_storage()
@@ -209,4 +205,4 @@ def _plain_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     copy = copy._neg_view() if tensor.is_neg() else copy
     copy.requires_grad_(tensor.requires_grad)
     # A view stays a view: some Functions are about views.
-    return copy if tensor._base is None else copy.view_as(copy)
+    return with_attributes(copy if tensor._base is None else copy.view_as(copy), tensor)

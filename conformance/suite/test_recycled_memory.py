@@ -26,7 +26,7 @@ def test_new_tensors_in_recycled_memory_are_read(probe: Probe) -> None:
     numbers = {at: sample.values[at].detach() * 0.75 for at in sample.active}
     moved = probe.unless_refused("it accepts no other numbers", meant, sample, numbers)
     plain = copied(sample.run(), world)
-    blocks = {at: bytearray(_size(sample.values[at])) for at in sample.active}
+    blocks = {at: bytearray(sample.values[at].nbytes) for at in sample.active}
     before = list(map(sys.getrefcount, blocks.values()))
     first = probe.unless_refused(WORKS_IN_PLACE, _in_blocks, sample, blocks, world)
     same = all(map(expect.alike, first, plain))
@@ -41,10 +41,6 @@ def test_new_tensors_in_recycled_memory_are_read(probe: Probe) -> None:
 
 def _is_plain(value: torch.Tensor) -> bool:
     return type(value) in {torch.Tensor, torch.nn.Parameter} and is_strided(value) and value.numel() > 0
-
-
-def _size(value: torch.Tensor) -> int:
-    return value.numel() * value.element_size()
 
 
 def _in_blocks(sample: SampleCall, blocks: dict[int, bytearray], world: World) -> list[torch.Tensor]:
