@@ -26,8 +26,7 @@ from conformance.kit import (
     world_group,
 )
 from conformance.kit.afterwards import NEEDS_OTHERS
-from conformance.kit.observation.collectives import Started, counted_in_groups
-from conformance.kit.observation.overlap import changed_under_way
+from conformance.kit.observation.collectives import Started, changed_under_way, counted_in_groups
 from conformance.kit.spmd.claims import Claim, claims, need_judged_on, need_types, signature_of
 from conformance.kit.spmd.late import are_near, copies, gradients_with_late, results_with_late, settle
 from conformance.kit.spmd.observation import Observation

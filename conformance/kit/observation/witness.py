@@ -46,10 +46,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Backward:
-    """One call of backward or vjp: its incoming gradients, which inputs needed a gradient, and what it returned."""
+    """One call of backward or vjp: what it returned, and which of its incoming gradients it changed."""
 
-    grads: tuple[Any, ...]
-    needed: tuple[bool, ...]
     returned: Any
     changed: tuple[int, ...]
 
@@ -184,8 +182,7 @@ class Witness:
             if found := parameter_mismatch(error, original, context, *grads):
                 self.call(context).refused.append(found)
             raise
-        seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
-        self.call(context).backwards.append(seen)
+        self.call(context).backwards.append(Backward(returned, _changed(before, given)))
         return returned
 
     def jvp(self, original: Callable[..., Any], context: Any, *tangents: Any) -> Any:
