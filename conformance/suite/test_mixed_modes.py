@@ -9,9 +9,9 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.kit import NO_JVP, NotApplicable, Probe, SampleCall, World, clause, expect, in_double, is_strided, need
-from conformance.kit.numerics.nearby import points_near, random_direction
+from conformance.kit.numerics.nearby import points_near
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.variations.transforms import Direction, outputs, tangents
+from conformance.kit.variations.transforms import Direction, drawn_direction, outputs, tangents
 from conformance.kit.variations.variants import draws
 
 #: Compares a slope by one mode over the other with differences.
@@ -50,18 +50,14 @@ def _expect_right(
     raise NotApplicable("not smooth enough near any sample for finite differences")
 
 
-def _directions(point: SampleCall, world: World, key: str) -> dict[int, torch.Tensor]:
-    return {at: random_direction(world, point.values[at].detach(), key, at) for at in point.active}
-
-
 def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
     return point.having({at: point.values[at].detach() + step * steps[at] for at in point.active})
 
 
 def _backward_over_jvp(point: SampleCall, world: World) -> Compare:
     """The slope of a loss made of the tangents of all outputs, by its gradients: of inputs, and of their tangents."""
-    along, steps = _directions(point, world, "tangent"), _directions(point, world, "input")
-    turns = {} if _communicates(point, world) else _directions(point, world, "turn")
+    along, steps = drawn_direction(point, world, "tangent"), drawn_direction(point, world, "input")
+    turns = {} if _communicates(point, world) else drawn_direction(point, world, "turn")
     leaves = [point.values[at].detach().clone().requires_grad_() for at in along]
     turning = {at: along[at].clone().requires_grad_() for at in turns}
     with forward_ad.dual_level():
@@ -97,7 +93,7 @@ def _communicates(point: SampleCall, world: World) -> bool:
 
 def _jvp_over_backward(point: SampleCall, world: World) -> Compare:
     """The slope of a loss made of the gradients of all inputs, by their tangents; incoming gradients move as well."""
-    along, weights = _directions(point, world, "tangent"), list(_directions(point, world, "input").values())
+    along, weights = drawn_direction(point, world, "tangent"), list(drawn_direction(point, world, "input").values())
     run = point.run()
     cotangents, turns = run.cotangents(world), [] if _communicates(point, world) else run.cotangents(world, "turn")
     slope = sum(map(inner, _tangents_of_the_gradients(point, along, cotangents, turns), weights))

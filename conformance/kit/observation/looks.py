@@ -242,8 +242,7 @@ def _twice(run: Run, world: World) -> Pairs:
         return ()
     cotangents = [cotangent.requires_grad_() for cotangent in run.cotangents(world)]
     first = [g for g in run.gradients(cotangents, create_graph=True) if g is not None and g.requires_grad]
-    if first:
-        torch.autograd.grad(first, cotangents, [torch.ones_like(g) for g in first], allow_unused=True)
+    torch.autograd.grad(first, cotangents, [torch.ones_like(g) for g in first], allow_unused=True)
     return ()
 
 
