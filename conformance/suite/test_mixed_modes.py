@@ -9,9 +9,9 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.kit import NO_JVP, NotApplicable, Probe, SampleCall, World, clause, expect, in_double, is_strided, need
-from conformance.kit.numerics.nearby import points_near
+from conformance.kit.numerics.nearby import drawn_direction, moved_along, points_near
 from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
-from conformance.kit.variations.transforms import Direction, drawn_direction, outputs, tangents
+from conformance.kit.variations.transforms import Direction, outputs, tangents
 from conformance.kit.variations.variants import draws
 
 #: Compares a slope by one mode over the other with differences.
@@ -50,10 +50,6 @@ def _expect_right(
     raise NotApplicable("not smooth enough near any sample for finite differences")
 
 
-def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
-    return point.having({at: point.values[at].detach() + step * steps[at] for at in point.active})
-
-
 def _backward_over_jvp(point: SampleCall, world: World) -> Compare:
     """The slope of a loss made of the tangents of all outputs, by its gradients: of inputs, and of their tangents."""
     along, steps = drawn_direction(point, world, "tangent"), drawn_direction(point, world, "input")
@@ -76,7 +72,7 @@ def _backward_over_jvp(point: SampleCall, world: World) -> Compare:
     slope = sum(map(inner, gradients, ways))
 
     def loss_at(step: float) -> torch.Tensor:
-        return paired(weights, list(tangents(_moved(point, steps, step), _turned(along, turns, step))))
+        return paired(weights, list(tangents(moved_along(point, steps, step), _turned(along, turns, step))))
 
     scale = jacobian_scale(weights, [*along.values(), *ways])
     return partial(compare_slope, world, loss_at, slope, epsilon(weights), scale)
@@ -99,7 +95,7 @@ def _jvp_over_backward(point: SampleCall, world: World) -> Compare:
     slope = sum(map(inner, _tangents_of_the_gradients(point, along, cotangents, turns), weights))
 
     def loss_at(step: float) -> torch.Tensor:
-        run = _moved(point, along, step).run()
+        run = moved_along(point, along, step).run()
         moved = [one + step * turn for one, turn in zip(cotangents, turns, strict=bool(turns))]
         return paired(weights, run.filled(run.gradients(moved or cotangents)))
 

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 
 from conformance.kit import NO_JVP, Probe, SampleCall, Subject, World, clause, expect, many, need, seeds
+from conformance.kit.numerics.nearby import drawn_direction
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import forward_mode_run, jvps, look_at_forward_mode
 from conformance.kit.observation.witness import ObservedCall
 from conformance.kit.seeds import expect_not_seeded
-from conformance.kit.variations.transforms import drawn_direction, tangents
+from conformance.kit.variations.transforms import tangents
 
 
 @clause("Function.jvp.tangents-untouched")

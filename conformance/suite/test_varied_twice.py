@@ -22,7 +22,7 @@ from conformance.kit import (
 )
 from conformance.kit.judged import is_derivative, need_numeric, need_right
 from conformance.kit.numerics.gradient_checks import expect_derivative
-from conformance.kit.numerics.nearby import random_direction
+from conformance.kit.numerics.nearby import drawn_direction
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import inner, rounding_of_slopes
 from conformance.kit.oracles.gradient import is_negligible
@@ -103,7 +103,7 @@ def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Vari
     need_numeric(probe)
     sample, world = probe.sample_of(variation), probe.world
     arrange = LAYOUTS[tangent]
-    moves = {at: arrange(random_direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
+    moves = {at: arrange(move) for at, move in drawn_direction(sample, world, "tangent").items()}
     run = sample.run()
     cotangents = run.cotangents(world)
     gradients = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))

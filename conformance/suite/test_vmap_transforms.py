@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from conformance.kit import NO_JVP, SampleCall, Subject, World, clause, expect, need
+from conformance.kit.numerics.nearby import drawn_direction
 from conformance.kit.variations.batches import Batch, BatchComparison, Values, batches, expect_batches
-from conformance.kit.variations.transforms import Tensors, drawn_direction, outputs, tangents
+from conformance.kit.variations.transforms import Tensors, outputs, tangents
 
 NO_BACKWARD = "the class defines no backward, which torch.func calls"
 OF_INPUT, OF_OUTPUT = "of differentiated input", "of differentiable output"

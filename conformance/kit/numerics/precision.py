@@ -6,7 +6,7 @@ import torch
 
 from conformance.kit import tolerances
 from conformance.kit.calls import SampleCall
-from conformance.kit.numerics.nearby import random_direction
+from conformance.kit.numerics.nearby import drawn_direction, moved_along, random_direction
 from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
@@ -34,8 +34,7 @@ def working_epsilon(sample: SampleCall, world: World) -> float:
 
 def _stepped(sample: SampleCall, world: World, step: float) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Compute results and gradients a step away, in the inputs and in the incoming gradients."""
-    values = {at: sample.values[at].detach() for at in sample.active}
-    run = sample.having({at: value + step * random_direction(world, value, at) for at, value in values.items()}).run()
+    run = moved_along(sample, drawn_direction(sample, world), step).run()
     results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
     if not run.outputs:
         return results, []

@@ -13,7 +13,6 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.calls import BACKWARD_SEED, SampleCall
-from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.sample_calls import every_sample
 from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 from conformance.kit.world import World
@@ -51,11 +50,6 @@ def tangents(sample: SampleCall, direction: Direction) -> Tensors:
         return tuple(
             (torch.zeros_like(part.primal) if part.tangent is None else part.tangent).detach().clone() for part in parts
         )
-
-
-def drawn_direction(sample: SampleCall, world: World, *key: object) -> Direction:
-    """Draw a tangent for each differentiated input."""
-    return {at: random_direction(world, sample.values[at].detach(), *key, at) for at in sample.active}
 
 
 def tensors(sample: SampleCall) -> dict[int, torch.Tensor]:
