@@ -71,7 +71,7 @@ def resizings(sample: SampleCall, world: World) -> Iterator[Pick]:
         yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
     for kind in NEW_SIZES:
         if resized(sample, kind):
-            yield Pick("size", "", kind, partial(_of_kind, kind=kind))
+            yield Pick("size", "", kind, partial(resized, kind=kind))
     for places in alike_in_size(sample):
         names = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
         yield Pick("size", names, "longer by two than others of its size", partial(lengthened_in, places=places))
@@ -81,12 +81,7 @@ def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
     made: SampleCall | None = sample
     for _ in range(DOUBLINGS):
         made = lengthened(made, world) if made else None
-    return made and replace(made, label=sample.label)
-
-
-def _of_kind(sample: SampleCall, kind: str) -> SampleCall | None:
-    made = resized(sample, kind)
-    return made and replace(made, label=sample.label)
+    return made
 
 
 def _sized(sample: SampleCall) -> Iterator[Pick]:
@@ -226,7 +221,7 @@ def _passing(sample: SampleCall, passed: tuple[Any, ...], world: World) -> Sampl
     ]
     args = (*pytree.tree_unflatten(values, sample.structure), *passed)
     (made,) = every_sample(replace(sample.subject, inputs=[args]), world)
-    return replace(made, label=sample.label)
+    return made
 
 
 def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
@@ -239,7 +234,7 @@ def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
 
 def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
     found = other_choices(sample)
-    return replace(found[index], label=sample.label) if index < len(found) else None
+    return found[index] if index < len(found) else None
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:
