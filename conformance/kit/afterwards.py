@@ -182,13 +182,9 @@ def _apart(wrong: Sequence[tuple[Any, ...]], right: Sequence[tuple[Any, ...]]) -
     for said in _features(wrong[0]):
         if all(said in _features(args) for args in wrong) and not any(said in each for each in there):
             yield said
-    sizes = [[_size(args) for args in several] for several in (wrong, right)]
+    sizes = [[sum(map(torch.numel, tensor_leaves(args))) for args in several] for several in (wrong, right)]
     if min(sizes[0]) > max(sizes[1]):
         yield f"are more than {max(sizes[1])} elements"
-
-
-def _size(args: tuple[Any, ...]) -> int:
-    return sum(tensor.numel() for tensor in tensor_leaves(args))
 
 
 def _features(args: tuple[Any, ...]) -> Iterator[str]:

@@ -15,7 +15,7 @@ import torch
 
 from conformance.core.signatures import Type
 from conformance.kit.tensors import differentiable, double_dtype
-from conformance.kit.traits import keeps_traits
+from conformance.kit.traits import missing_traits
 
 _Made = TypeVar("_Made")
 
@@ -135,13 +135,13 @@ def _read_all(everyones: list[list[Any]]) -> list[list[torch.Tensor | None]]:
 def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Tensor:
     if not differentiable(value):
         rolled = value.reshape(-1).roll(rank).reshape(value.shape)
-        return rolled if keeps_traits(value, rolled) else value
+        return value if missing_traits(value, rolled) else rolled
     noise = 0.5 * _drawn(value.real, torch.rand, rank, "value", *key) - 0.25
     noise = noise.to(value.device, value.real.dtype)
     if not value.any():
         return noise.to(value.dtype)
     every = value * (1 + noise), value / (1 + 0.125 * rank)
-    return next((other for other in every if keeps_traits(value, other, constant=False)), value)
+    return next((other for other in every if not missing_traits(value, other, constant=False)), value)
 
 
 def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:

@@ -21,10 +21,6 @@ EngineCall = Callable[[World, Callable[..., Any]], torch.Tensor]
 NUMBERS = (1.0, 2.0, 3.0)
 
 
-def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
 #: Doubles, and claims a factor of 100.
 _Double = build("separate", lambda x: 2 * x, backward=lambda ctx, grad: 100 * grad)
 #: Does the same with a jvp, and a vmap that claims a factor of 7.
@@ -36,7 +32,10 @@ _DoubleWithRules = build(
     vmap=lambda info, in_dims, x: (7 * x, in_dims[0]),
 )
 _Cube = build(
-    "separate", lambda x: x * x * x, _save_inputs, backward=lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad
+    "separate",
+    lambda x: x * x * x,
+    lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    backward=lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad,
 )
 
 
