@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from conformance.core.signatures import Type, parse
-from conformance.kit.spmd.owed import Slopes, backward, owed
+from conformance.kit.spmd.owed import Slopes, backward, loss_slopes
 from conformance.kit.typed_values import argument, cotangent
 from tests.spmd_world import world
 
@@ -47,6 +47,16 @@ def distributed(group):
     return run
 
 
+def owed(ranks, run, arguments, losses):
+    """The slopes of losses by the types of the signature: one by a result of type I is shared by all ranks."""
+    kinds = SIGNATURE.results
+    parts = [
+        [g / ranks.size if g is not None and kind is Type.I else g for kind, g in zip(kinds, loss, strict=True)]
+        for loss in losses
+    ]
+    return loss_slopes(ranks, run, arguments, [kind.differs for kind in SIGNATURE.arguments], parts)
+
+
 def found_on_ranks(ranks, group, dtype):
     arguments = [
         argument(kind, x, ranks.rank, at)
@@ -56,7 +66,7 @@ def found_on_ranks(ranks, group, dtype):
         cotangent(kind, y, ranks.rank, at)
         for at, (kind, y) in enumerate(zip(SIGNATURE.results, distributed(group)(arguments), strict=True))
     ]
-    (slopes,) = owed(ranks, SIGNATURE, distributed(group), arguments, [given])
+    (slopes,) = owed(ranks, distributed(group), arguments, [given])
     return [one.gradient(ranks.rank).tolist() for one in slopes]
 
 
@@ -73,7 +83,7 @@ def two_ways(ranks, group):
     used = [[at for at in range(len(given)) if (at + rank) % 3] for rank in range(ranks.size)]
     partial = [g if at in used[ranks.rank] else torch.zeros_like(g) for at, g in enumerate(given)]
     alone = [[g if at == one else None for at, g in enumerate(given)] for one in range(len(given))]
-    whole, *each = owed(ranks, SIGNATURE, distributed(group), arguments, [partial, *alone])
+    whole, *each = owed(ranks, distributed(group), arguments, [partial, *alone])
     added = [[one.on([at in own for own in used]) for one in row] for at, row in enumerate(each)]
     sums = [functools.reduce(Slopes.plus, column) for column in zip(*added, strict=True)]
     return [(one.table, one.noise, other.table, other.noise) for one, other in zip(whole, sums, strict=True)]
@@ -132,7 +142,7 @@ def one_argument_without_gradient(ranks, group):
     weights, index = torch.ones(3, dtype=torch.float64), torch.tensor([2, 0])
     run = lambda args: [args[0][args[1]]]  # noqa: E731
     loss = [torch.tensor([1.0, 5.0], dtype=torch.float64)]
-    (slopes,) = owed(ranks, parse("V, R -> V"), run, [weights, index], [loss])
+    (slopes,) = loss_slopes(ranks, run, [weights, index], [True, False], [loss])
     return slopes[0].gradient(ranks.rank).tolist(), slopes[1]
 
 

@@ -59,7 +59,6 @@ def test_each_ctx_has_its_own_steps():
     assert outer.inputs[1] == 2.0
     assert outer.inputs[0] is x
     assert len(outer.backwards) == 1
-    assert outer.backwards[0].needed == (True, False)
     assert len(outer.backwards[0].returned) == 2
 
 

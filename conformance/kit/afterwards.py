@@ -46,12 +46,7 @@ MOST_TRIED, LONGEST_TRIED = 8, 2.0
 def try_again(error: Exception, subject: Subject, world: World, took: float, call: Callable[..., object]) -> str:
     """Add the probable cause to a test's exception. Nothing is repeated on several ranks, or on damaged memory.
 
-    Args:
-        error: what it raised.
-        subject: what was tested.
-        world: the ranks.
-        took: how long the test took, in seconds of processor time.
-        call: runs the test with a subject.
+    ``call`` runs the test with a subject; ``took`` is its processor time (seconds).
 
     Returns:
         Why its clause is not judged: the test passes with zeros in memory that the subject never wrote to, or it runs
@@ -126,11 +121,7 @@ def add_note(
 ) -> None:
     """Add to what a test raised with which samples it does so, by running it with each one alone.
 
-    Args:
-        error: what it raised.
-        calls: runs it with one sample, by place.
-        samples: all samples.
-        took: about how long a run takes, in seconds of processor time.
+    ``calls`` run it with one sample each, by place; ``took`` is about the processor time of a run (seconds).
     """
     ended: dict[int, bool] = {}
     start = processor_time()
@@ -164,10 +155,7 @@ def holds(call: Callable[..., object], *args: object) -> bool:
 def failing_samples(ended: Mapping[int, bool], samples: Sequence[Sample], fails: str) -> str:
     """With which samples a test fails, and what only they have; empty if it fails with none of several by itself.
 
-    Args:
-        ended: for each sample that was tried, whether the test holds with it alone.
-        samples: all samples.
-        fails: what the test does otherwise.
+    ``ended`` says for each sample that was tried whether the test holds with it alone.
 
     >>> samples = [Sample((torch.ones(2), 1.0), "sample 0"), Sample((torch.ones(2, 3), 1.0), "sample 1")]
     >>> failing_samples({0: True, 1: False}, samples, "fails")
@@ -194,13 +182,9 @@ def _apart(wrong: Sequence[tuple[Any, ...]], right: Sequence[tuple[Any, ...]]) -
     for said in _features(wrong[0]):
         if all(said in _features(args) for args in wrong) and not any(said in each for each in there):
             yield said
-    sizes = [[_size(args) for args in several] for several in (wrong, right)]
+    sizes = [[sum(map(torch.numel, tensor_leaves(args))) for args in several] for several in (wrong, right)]
     if min(sizes[0]) > max(sizes[1]):
         yield f"are more than {max(sizes[1])} elements"
-
-
-def _size(args: tuple[Any, ...]) -> int:
-    return sum(tensor.numel() for tensor in tensor_leaves(args))
 
 
 def _features(args: tuple[Any, ...]) -> Iterator[str]:

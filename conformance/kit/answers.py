@@ -44,10 +44,7 @@ def forget(label: str) -> None:
 def note(label: str, seconds: float, result: object) -> None:
     """Record a call that returned; the first one is reported, and one in half a second of the others.
 
-    Args:
-        label: the subject's.
-        seconds: the processor time that the call took.
-        result: what it returned.
+    ``seconds`` is its processor time.
     """
     CALLS[label] += 1
     is_searched = label not in FUNCTIONS and CALLS[label] <= SEARCHED

@@ -74,11 +74,7 @@ def _is_none(constant: Any) -> bool:
 
 
 def why_nothing(runs: Sequence[Any]) -> NotApplicable | Skipped:
-    """Return how a test ends if no output of any call can be differentiated.
-
-    Args:
-        runs: the calls.
-    """
+    """Return how a test ends if no output of any of these calls can be differentiated."""
     tensors = [tensor for run in runs for tensor in run.tensors]
     if any(tensor.requires_grad for tensor in tensors):
         return Skipped(EIGHT_BITS)
@@ -86,13 +82,13 @@ def why_nothing(runs: Sequence[Any]) -> NotApplicable | Skipped:
         return NotApplicable("no output of any sample requires grad")
     if any(run.result is not None for run in runs):
         return Skipped(NO_TENSOR)
-    return Skipped(MUTATED if any(map(_has_changed, runs)) else NO_RESULT)
+    return Skipped(MUTATED if any(map(has_changed, runs)) else NO_RESULT)
 
 
-def _has_changed(run: Any) -> bool:
+def has_changed(run: Any) -> bool:
     """Whether a call has changed a tensor among its arguments."""
-    pairs = zip(run.values, run.sample.values, strict=False)
-    return any(isinstance(one, torch.Tensor) and not same_values(one.detach(), other.detach()) for one, other in pairs)
+    pairs = zip(run.sample.values, run.values, strict=False)
+    return any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
 
 
 def _overrides(function: Any, name: str) -> bool:

@@ -48,11 +48,6 @@ _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) byt
 def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
     """Assert that an exception comes from the subject's own code, or that its origin is unknown.
 
-    Args:
-        subject: what was called, if anything.
-        error: what was raised.
-        world: the ranks that called it.
-
     Raises:
         NotApplicable: ``call=`` itself raised, outside the subject.
         Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's;
@@ -69,7 +64,9 @@ def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
         line = traceback.extract_tb(raised.__traceback__)[-1].line or ""
         is_named = subject.label not in ANSWERED and _NAMES_A_DEVICE.search(f"{raised} {line}")
         lacks_device = world.device == "cpu" and (is_named or _NO_DEVICE.search(str(raised)))
-        frames = _frames(raised) if subject.call else []
+        # Of one of the compiler, those of the code that it read.
+        stack = getattr(raised, "real_stack", None) or traceback.extract_tb(raised.__traceback__)
+        frames = list(stack) if subject.call else []
     except (Exception, SystemExit):
         return
     if lacks_memory and subject.label in ANSWERED:
@@ -101,12 +98,6 @@ def _is_of_device_memory(error: BaseException) -> bool:
         return issubclass(type(error), RuntimeError) and bool(_NO_DEVICE_MEMORY.search(str(error)))
     except (Exception, SystemExit):
         return False
-
-
-def _frames(error: BaseException) -> list[FrameSummary]:
-    """Return the frames of an exception; for one of the compiler, those of the code that it read."""
-    found = getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__)
-    return list(found)
 
 
 def _is_applied(error: BaseException, frames: list[FrameSummary], target: Any) -> bool:

@@ -111,7 +111,11 @@ class SampleCall:
             value if at in self.of_modules else argument_copy(value, leaves.get(at))
             for at, value in enumerate(self.values)
         ]
-        args = tuple(pytree.tree_unflatten(copies, self.structure))
+        return self.called_with(copies, leaves, seed)
+
+    def called_with(self, values: list[Any], leaves: dict[int, torch.Tensor], seed: int = FORWARD_SEED) -> Run:
+        """Call the subject with these ``values`` themselves, copied from ``leaves``; ``seed`` is as for :meth:`run`."""
+        args = tuple(pytree.tree_unflatten(values, self.structure))
         seeds.seed(seed, self.holders)
         return Run.of(self, args, leaves)
 

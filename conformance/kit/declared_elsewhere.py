@@ -24,11 +24,7 @@ STRETCH = 1000.0
 
 
 def need_declared(probe: Probe) -> None:
-    """End the test as not applicable unless the gradient is the declared one at the sample itself.
-
-    Raises:
-        NotApplicable: no formula is declared, or the gradient is another one already.
-    """
+    """End the test as not applicable unless the gradient is the declared one at the sample itself."""
     kind, world = probe.sample.subject.gradient_kind, probe.world
     need(kind == "declared", "no formula is declared: the gradient is judged by differences")
     need(world.once((probe.label, "declared"), lambda: _is_declared(probe)), "its gradient is another one already")

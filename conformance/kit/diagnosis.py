@@ -30,11 +30,8 @@ def likely_cause(
 ) -> str:
     """Name the mistake, or return an empty string if the values do not show it.
 
-    Args:
-        actual: the wrong tensor.
-        expected: the right tensor, of the same shape.
-        alternatives: wrong values that a test can foresee, by the mistake that leads to them; they are tried first.
-        terms: what may be missing from the value or added to it, by name.
+    ``alternatives`` are wrong values that a test can foresee, by the mistake that leads to them, and are tried first;
+    ``terms`` may be missing from the value or added to it, by name.
 
     >>> likely_cause(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]), {})
     'the right value times 0.5'

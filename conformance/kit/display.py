@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from conformance.kit.tensors import dense, double_dtype, freed
@@ -32,19 +30,21 @@ def shown(value: object, digits: int = SHOWN_DIGITS[0], start: int = 0) -> str:
     try:
         flat = dense(value.detach()).cpu().reshape(-1)
         some = flat[start : start + SHOWN_ELEMENTS]
-        numbers = ", ".join(_number(item, digits) for item in some.tolist())
+        items = some.tolist()
+        numbers = ", ".join(f"{one:.{digits}g}" if isinstance(one, float | complex) else str(one) for one in items)
     except (RuntimeError, NotImplementedError, TypeError):
         return head
     return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + SHOWN_ELEMENTS else ''}]"
 
 
-def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
+def shown_apart(actual: torch.Tensor | None, expected: torch.Tensor | None) -> tuple[str, str]:
     """Return texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
 
     >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
     ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
     """
-    for start in dict.fromkeys((_telling(actual, expected), 0)):
+    telling = 0 if actual is None or expected is None else _telling(actual, expected)
+    for start in dict.fromkeys((telling, 0)):
         for digits in SHOWN_DIGITS:
             one, other = shown(actual, digits, start), shown(expected, digits, start)
             if one != other:
@@ -97,10 +97,6 @@ def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 def _position(shape: torch.Size, element: int) -> list[int]:
     return [int(index) for index in torch.unravel_index(torch.tensor(element), shape)]
-
-
-def _number(value: Any, digits: int) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float | complex) else str(value)
 
 
 def _safe_repr(value: object) -> str:

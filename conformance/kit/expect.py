@@ -37,16 +37,11 @@ def that(condition: object, what: str, actual: object = None, expected: object =
     >>> that(1 + 1 == 2, "arithmetic works")
     """
     if not condition:
-        raise Deviation(
-            what,
-            None if actual is None else _worded(actual),
-            None if expected is None else _worded(expected),
-            likely,
-        )
+        raise Deviation(what, _worded(actual), _worded(expected), likely)
 
 
-def _worded(value: object) -> str:
-    return value if type(value) is str else shown(value)
+def _worded(value: object) -> str | None:
+    return value if value is None or type(value) is str else shown(value)
 
 
 def equal(actual: Any, expected: Any, what: str, alternatives: Mapping[str, Any] | None = None) -> None:
@@ -66,7 +61,9 @@ def equal(actual: Any, expected: Any, what: str, alternatives: Mapping[str, Any]
     if not isinstance(expected, torch.Tensor):
         that(type(actual) is type(expected) and actual == expected, what, shown(actual), shown(expected))
         return
-    _same_meta(actual, expected, what)
+    _same_shape(actual, expected, what)
+    that(actual.dtype == expected.dtype, f"{what}: dtype", actual.dtype, expected.dtype)
+    that(actual.device == expected.device, f"{what}: device", actual.device, expected.device)
     if not _same_bits(actual, expected):
         _deviate(actual, expected, what, alternatives)
 
@@ -99,8 +96,7 @@ def close(
 
     >>> close(torch.tensor(1.0), torch.tensor(1.0 + 1e-9, dtype=torch.float64), "one")
     """
-    that(isinstance(actual, torch.Tensor), f"{what} is a tensor", actual, expected)
-    that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
+    _same_shape(actual, expected, what)
     tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
     one, other = alike_in_double(actual, expected)
     rtol, atol = (tolerance if given is None else given for given in (rtol, atol))
@@ -210,11 +206,9 @@ def alike(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return True
 
 
-def _same_meta(actual: Any, expected: torch.Tensor, what: str) -> None:
+def _same_shape(actual: Any, expected: torch.Tensor, what: str) -> None:
     that(isinstance(actual, torch.Tensor), f"{what} is a tensor", actual, expected)
     that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
-    that(actual.dtype == expected.dtype, f"{what}: dtype", actual.dtype, expected.dtype)
-    that(actual.device == expected.device, f"{what}: device", actual.device, expected.device)
 
 
 def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:

@@ -39,11 +39,7 @@ def foreign(file: str) -> bool:
 
 
 def place_of(error: BaseException) -> str:
-    """Return the last line of the user's code in a traceback: file, line, function; empty if there is none.
-
-    >>> place_of(ValueError("never raised"))
-    ''
-    """
+    """Return the last line of the user's code in a traceback: file, line, function; empty if there is none."""
     return last_own(traceback.extract_tb(error.__traceback__))
 
 
@@ -74,11 +70,7 @@ def told(error: BaseException) -> str:
 
 
 def is_mistake_of_the_suite(error: BaseException) -> bool:
-    """Whether a line of the suite itself made a mistake that cannot be the subject's, such as a NameError.
-
-    >>> is_mistake_of_the_suite(NameError("never raised"))
-    False
-    """
+    """Whether a line of the suite itself made a mistake that cannot be the subject's, such as a NameError."""
     if not issubclass(type(error), NameError | AttributeError | KeyError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
@@ -86,20 +78,13 @@ def is_mistake_of_the_suite(error: BaseException) -> bool:
 
 
 def raise_mistake_of_the_suite(error: Exception) -> None:
-    """Raise an exception again if it is a mistake of the suite: what follows would take it for the subject's refusal.
-
-    >>> raise_mistake_of_the_suite(ValueError("a refusal"))
-    """
+    """Raise an exception again if it is a mistake of the suite: the caller would take it for a refusal."""
     if is_mistake_of_the_suite(error):
         raise error
 
 
 def is_misfit(error: BaseException) -> bool:
-    """Whether a tensor operation raised for shapes that do not fit, which is not a deliberate refusal.
-
-    >>> is_misfit(RuntimeError("The size of tensor a (3) must match the size of tensor b (2)"))
-    False
-    """
+    """Whether a tensor operation raised for shapes that do not fit, which is not a deliberate refusal."""
     frames = traceback.extract_tb(error.__traceback__)
     on_purpose = not frames or (frames[-1].line or "").startswith("raise")
     return type(error) is RuntimeError and not on_purpose and bool(_MISFIT.search(text_of(error)))

@@ -20,10 +20,7 @@ def nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def build(
-    form: str,
-    compute: Callable[..., Any],
-    keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing,
-    **members: Any,
+    form: str, compute: Callable[..., Any], keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing, **members: Any
 ) -> Any:
     """Make a Function class in one of the two forms.
 
@@ -50,29 +47,17 @@ def build(
 
 
 def tensor(world: World, *numbers: float) -> torch.Tensor:
-    """Return a float64 tensor of these numbers on the device under test.
-
-    >>> tensor(World(), 1.0, 2.0).shape
-    torch.Size([2])
-    """
+    """Return a float64 tensor of these numbers on the device under test."""
     return torch.tensor(numbers, dtype=torch.float64, device=world.device)
 
 
 def random_numbers(world: World, *shape: int) -> torch.Tensor:
-    """Return a float64 tensor of random numbers.
-
-    >>> random_numbers(World(), 4, 2).shape
-    torch.Size([4, 2])
-    """
+    """Return a float64 tensor of random numbers."""
     return world.tensor(0, shape, torch.float64, "numbers")
 
 
 def leaf(world: World, *numbers: float) -> torch.Tensor:
-    """Return such a tensor that requires grad.
-
-    >>> leaf(World(), 1.0).requires_grad
-    True
-    """
+    """Return such a tensor that requires grad."""
     return tensor(world, *numbers).requires_grad_()
 
 
@@ -94,11 +79,7 @@ def forward_mode(call: Callable[..., Any], *pairs: Any) -> tuple[Any, ...]:
 
 
 def expect_value(actual: Any, expected: Any, what: str) -> None:
-    """Assert that a tensor has the same numbers, and that any other value is the very same object.
-
-    >>> expect_value(torch.ones(2), torch.ones(2), "two ones")
-    >>> expect_value(len, len, "a function")
-    """
+    """Assert that a tensor has the same numbers, and that any other value is the very same object."""
     if isinstance(expected, torch.Tensor):
         expect.equal(actual, expected, what)
     else:
@@ -106,10 +87,7 @@ def expect_value(actual: Any, expected: Any, what: str) -> None:
 
 
 def expect_values(actual: Sequence[Any], expected: Sequence[Any], what: str) -> None:
-    """Assert that there are as many values as expected, each the same as the expected one at its place.
-
-    >>> expect_values((None, torch.ones(1)), [None, torch.ones(1)], "nothing and a one")
-    """
+    """Assert that there are as many values as expected, each the same as the expected one at its place."""
     expect.equal(len(actual), len(expected), f"number of {what}")
     for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
         expect_value(one, other, f"value {place} of {what}")

@@ -39,16 +39,7 @@ def _nodes_behind(result: Any) -> Iterator[Any]:
 
 
 def functions_behind(result: Any) -> list[type]:
-    """Return the Function classes in the graph of a result, nearest first.
-
-    >>> import torch
-    >>> class Same(torch.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         return x.clone()
-    >>> [found.__name__ for found in functions_behind(Same.apply(torch.ones(1, requires_grad=True)) + 1)]
-    ['Same']
-    """
+    """Return the Function classes in the graph of a result, nearest first."""
     return list(dict.fromkeys(type(context)._forward_cls for context in contexts_behind(result)))
 
 

@@ -33,11 +33,7 @@ _WRONG_ALREADY = "its gradient is no derivative at the sample itself; see Functi
 
 
 def need_numeric(probe: Probe) -> None:
-    """End the test as not applicable unless the gradient is meant to be the derivative, and is it at the sample.
-
-    Raises:
-        NotApplicable: it is declared, or judged by its spec, or wrong at the sample already.
-    """
+    """End the test as not applicable unless the gradient is meant to be the derivative, and is it at the sample."""
     kind = probe.sample.subject.gradient_kind
     need(kind != "spec", JUDGED_BY_SPEC)
     need(kind == "numeric", "its gradient is a declared one")
@@ -45,11 +41,7 @@ def need_numeric(probe: Probe) -> None:
 
 
 def need_fine(probe: Probe) -> None:
-    """End the test as not applicable if the call rounds so coarsely inside, or at random, that small numbers are lost.
-
-    Raises:
-        NotApplicable: it does.
-    """
+    """End the test as not applicable if the call rounds coarsely inside, or at random: small numbers are lost."""
     need(not probe.draws, "it draws random numbers")
     need(probe.epsilon_inside <= tolerances.SINGLE, "it works in half precision inside")
 
@@ -120,15 +112,12 @@ def _is_meant(probe: Probe, there: Probe) -> bool:
     """
     if unwritten_in(there.sample, there.world):
         return False
-    if all(one is other or isinstance(one, torch.Tensor) for one, other in pairs_of(probe, there)):
+    pairs = zip(probe.sample.values, there.sample.values, strict=False)
+    changed = [one for one, other in pairs if one is not other]
+    if all(isinstance(one, torch.Tensor) for one in changed):
         return not all(map(same_values, probe.plain.results, there.plain.results))
-    is_number = all(one is other or type(one) in {int, float} for one, other in pairs_of(probe, there))
+    is_number = all(type(one) in {int, float} for one in changed)
     return has_meant_derivative(probe.sample, there.sample, there.world, is_number)
-
-
-def pairs_of(probe: Probe, there: Probe) -> list[tuple[object, object]]:
-    """Each value of a sample with that of another one."""
-    return list(zip(probe.sample.values, there.sample.values, strict=False))
 
 
 def _plain(probe: Probe, there: Probe, variation: Variation) -> Observed:
@@ -192,11 +181,7 @@ def expect_same(probe: Probe, variation: Variation) -> None:
 
 
 def expect_same_gradients(probe: Probe, variation: Variation, actual: Observed, right: Observed) -> None:
-    """Expect the gradients that both calls have to be the same, but for rounding.
-
-    Raises:
-        Deviation: they are not.
-    """
+    """Expect the gradients that both calls have to be the same, but for rounding."""
     shapes, world = [[one.shape for one in call.results] for call in (actual, right)], probe.world
     need(all(world.exchange(shapes[0] == shapes[1])), "its results have another shape")
     rounds, worst = worst_error(actual.results, right.results) if right.results else (0.0, 0)

@@ -8,8 +8,8 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import reduce
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from torch.autograd import Function
@@ -27,15 +27,6 @@ from conformance.kit.subject import Subject
 
 #: Methods of a Function class that PyTorch calls.
 FUNCTION_METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
-
-
-def attribute(path: str, root: Any) -> Any:
-    """Follow a dotted path.
-
-    >>> import math; attribute("pi", math)
-    3.141592653589793
-    """
-    return reduce(getattr, path.split("."), root)
 
 
 def load(reference: str) -> Any:
@@ -58,7 +49,7 @@ def load(reference: str) -> Any:
             error.filename = module.replace(".", "/") + ".py"
         raise
     try:
-        return attribute(path, imported)
+        return attrgetter(path)(imported)
     except AttributeError:
         near = difflib.get_close_matches(path.lower(), {name.lower() for name in vars(imported)}, 1)
         meant = next((name for name in vars(imported) if [name.lower()] == near), "")

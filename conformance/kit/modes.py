@@ -78,11 +78,7 @@ class EndingMode(OperationMode):
         self._most = self._left = max(MOST_OPERATIONS, MOST_TIMES * taken)
 
     def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
-        """Count an operation.
-
-        Raises:
-            NotApplicable: there were too many.
-        """
+        """Count an operation; one too many ends the test as not applicable."""
         self._left -= 1
         if self._left < 0:
             raise NotApplicable(

@@ -197,7 +197,7 @@ class Probe:
             sample: SampleCall | None = self.sample
             for pick in meaning:
                 sample = pick.value(sample) if sample else None
-            self._known[key] = Probe(self.world, replace(sample, is_derived=True)) if sample else None
+            self._known[key] = sample and Probe(self.world, replace(sample, label=self.label, is_derived=True))
         there: Probe | None = self._known[key]
         if there is None:
             raise Refused(f"{self.label} has no other {Variation(meaning)}")

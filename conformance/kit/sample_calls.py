@@ -148,6 +148,11 @@ def names(run: Run) -> Iterator[str]:
     yield from (f"gradient of {run.sample.names[at]}" for at in run.leaves if run.outputs)
 
 
+def copied_by_name(run: Run, world: World) -> dict[str, torch.Tensor]:
+    """Return these copies, each by its name."""
+    return dict(zip(list(names(run)), copied(run, world), strict=True))  # names first: backward may free results
+
+
 def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:
     """Return the call in double precision, or unchanged if it raises there: a kernel may have one dtype.
 

@@ -47,11 +47,7 @@ class Sample:
 def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
     """Fresh samples of a caller's inputs: leaves of their own, with the strides and requires_grad of the originals.
 
-    Args:
-        inputs: a callable that yields argument tuples, or the tuples themselves.
-        label: how messages call the subject.
-        rank: whose inputs; each rank draws other random numbers.
-        device: where the tensors are to be.
+    Each rank draws other random numbers.
 
     Raises:
         UsageError: the inputs raise, are not tuples, or there are none or too many.
@@ -198,12 +194,8 @@ def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
 
 
 def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return with_attributes(_plain_copy(tensor, device), tensor)
-
-
-def _plain_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.layout != torch.strided or type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
-        return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
+        return with_attributes(tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad), tensor)
     # The storage is copied whole, so that strides, offset and overlaps stay as the caller made them.
     whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
     storage = whole.to(device, copy=True).untyped_storage()
@@ -213,4 +205,4 @@ def _plain_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     copy = copy._neg_view() if tensor.is_neg() else copy
     copy.requires_grad_(tensor.requires_grad)
     # A view stays a view: some Functions are about views.
-    return copy if tensor._base is None else copy.view_as(copy)
+    return with_attributes(copy if tensor._base is None else copy.view_as(copy), tensor)

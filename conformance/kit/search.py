@@ -158,9 +158,6 @@ class _Trial:
         """Assert that the body holds in one variation, or return why it was not judged. A row that raises is halved.
 
         Choices that make it fail by themselves have their own test, and are left out: they would hide what others do.
-
-        Raises:
-            Deviation: it does not hold, near the sample either.
         """
         for known in self.elsewhere:
             if {*known.picks} <= {*variation.picks}:

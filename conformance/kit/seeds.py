@@ -21,11 +21,8 @@ _DEPTH = 4
 def seed(number: int, arguments: Iterable[Any] = ()) -> None:
     """Seed every generator that a Function may draw from.
 
-    ``torch.manual_seed`` takes a hundred times as long, since it prepares unused devices.
-
-    Args:
-        number: the seed.
-        arguments: of the next call: generators that objects among them :func:`hold <held>` are restarted too.
+    ``torch.manual_seed`` takes a hundred times as long, since it prepares unused devices. Generators that the
+    ``arguments`` of the next call :func:`hold <held_generators>` are restarted too.
     """
     for generator in held_generators(arguments):
         _start(generator, number)
@@ -40,14 +37,7 @@ def seed(number: int, arguments: Iterable[Any] = ()) -> None:
 
 @contextmanager
 def generators_restored() -> Iterator[None]:
-    """Restore every generator at the end.
-
-    >>> before = torch.get_rng_state()
-    >>> with generators_restored():
-    ...     seed(3)
-    >>> bool((torch.get_rng_state() == before).all())
-    True
-    """
+    """Restore every generator at the end."""
     state, python_state, numpy = torch.get_rng_state(), random.getstate(), numpy_random()
     numpy_state = numpy.get_state() if numpy else None
     devices = [
@@ -75,14 +65,7 @@ def seeded(number: int) -> Iterator[None]:
 
 
 def states() -> dict[str, Any]:
-    """Return the state of each generator on the CPU that a Function may draw from, by its name in messages.
-
-    >>> with seeded(3):
-    ...     one = states()
-    >>> with seeded(3):
-    ...     one == states()
-    True
-    """
+    """Return the state of each generator on the CPU that a Function may draw from, by its name in messages."""
     found = {"PyTorch's": torch.get_rng_state().tolist(), "Python's": random.getstate()}
     numpy = numpy_random()
     if numpy:

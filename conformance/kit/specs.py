@@ -86,10 +86,7 @@ def specification(name: str) -> Specification:
 @cache
 def _found(name: str, path: tuple[str, ...]) -> Specification:
     """Find it on a path: every call of a subject asks, and reading what is installed takes longer than the call."""
-    return _in_folder(homes.find(name))
-
-
-def _in_folder(home: homes.Home) -> Specification:
+    home = homes.find(name)
     module = f"{home.package}.{homes.SPEC}"
     try:
         found = getattr(import_module(module), "specification", None)

@@ -38,16 +38,7 @@ _in_place: list[StandIn] = []
 
 @contextmanager
 def replaced(owner: type, name: str, member: Any) -> Iterator[None]:
-    """Replace a member of a class while the block runs.
-
-    >>> class Layer:
-    ...     size = 1
-    >>> with replaced(Layer, "size", 2):
-    ...     Layer.size
-    2
-    >>> Layer.size
-    1
-    """
+    """Replace a member of a class while the block runs."""
     stand_in = StandIn(owner, name, member, vars(owner).get(name, _ABSENT))
     stand_in.put()
     _in_place.append(stand_in)

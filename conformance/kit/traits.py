@@ -19,8 +19,8 @@ ORDERED = ("is sorted", "is sorted downwards")
 Trait = tuple[str, int | None]
 
 
-def keeps_traits(value: torch.Tensor, other: torch.Tensor, constant: bool = True) -> bool:
-    """Whether a tensor has all traits of the one that it was derived from.
+def missing_traits(value: torch.Tensor, other: torch.Tensor, constant: bool = True) -> set[Trait]:
+    """The traits of a tensor that one derived from it does not have.
 
     Args:
         value: the original.
@@ -29,14 +29,11 @@ def keeps_traits(value: torch.Tensor, other: torch.Tensor, constant: bool = True
             numbers are whole or add up to one, counts for such a tensor alone.
 
     >>> order = torch.tensor([1, 2, 0])
-    >>> keeps_traits(order, torch.tensor([1, 2, 0, 1, 2, 0])), keeps_traits(order, torch.tensor([1, 2, 0, 4, 5, 3]))
-    (False, True)
+    >>> sorted(missing_traits(order, torch.tensor([1, 2, 0, 1, 2, 0])))
+    [('is a permutation', 0), ('is unique', 0)]
+    >>> missing_traits(order, torch.tensor([1, 2, 0, 4, 5, 3]))
+    set()
     """
-    return not missing_traits(value, other, constant)
-
-
-def missing_traits(value: torch.Tensor, other: torch.Tensor, constant: bool = True) -> set[Trait]:
-    """The traits of a tensor that one derived from it does not have."""
     if not (is_strided(value) and is_strided(other)) or value.is_quantized or value.dim() != other.dim():
         return set()
     return traits(value, constant) - traits(other, constant, empty=True)

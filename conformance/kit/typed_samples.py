@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from conformance.core.signatures import Signature, Type, parse
 from conformance.kit.process_groups import all_ranks, placed, world_group
 from conformance.kit.samples import Sample
-from conformance.kit.tensors import differentiable, differing_places, digest, fingerprint, is_strided
+from conformance.kit.tensors import differentiable, differing_places, digest, fingerprint, is_strided, tensor_leaves
 from conformance.kit.typed_values import argument
 from conformance.kit.world import World
 
@@ -27,9 +27,9 @@ def of_first_rank(samples: Sequence[Sample], world: World) -> list[Sample]:
     Inputs may draw others on every rank. By their type they are made to differ, or are to be the same.
     """
     if FIRST not in world.known:
-        told = world.exchange([[_told(tensor) for tensor in _tensors(sample)] for sample in samples])
+        told = world.exchange([[_told(tensor) for tensor in tensor_leaves(sample.args)] for sample in samples])
         world.known[FIRST] = [
-            [_first(tensor, ranks, world) for tensor, *ranks in zip(_tensors(sample), *digests, strict=True)]
+            [_first(tensor, ranks, world) for tensor, *ranks in zip(tensor_leaves(sample.args), *digests, strict=True)]
             for sample, *digests in zip(samples, *told, strict=True)
         ]
     return [_holding(sample, numbers) for sample, numbers in zip(samples, world.known[FIRST], strict=True)]
@@ -65,11 +65,7 @@ def typed(samples: Iterable[Sample], types: str | None, world: World) -> list[Sa
     """Return this rank's arguments, from samples that are equal on every rank, in the group of all ranks.
 
     Whole numbers that the inputs made for each rank, such as how many rows it sends to whom, it holds as they are.
-
-    Args:
-        samples: the samples.
-        types: the claimed signature; without one, every tensor differs between ranks.
-        world: the ranks.
+    Without a signature, every tensor differs between ranks.
 
     Raises:
         BadTypes: the signature does not fit the tensors of a sample.
@@ -83,22 +79,14 @@ def _of_each_rank(samples: Sequence[Sample], world: World) -> list[frozenset[int
     """Return the positions of tensors that differ between ranks, for each sample; the ranks exchange this once."""
 
     def found() -> list[frozenset[int]]:
-        told = world.exchange([[fingerprint(tensor) for tensor in _tensors(sample)] for sample in samples])
+        told = world.exchange([[fingerprint(tensor) for tensor in tensor_leaves(sample.args)] for sample in samples])
         return [differing_places(ranks) for ranks in zip(*told, strict=True)]
 
     return world.once(OWN, found)
 
 
-def _tensors(sample: Sample) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(sample.args) if isinstance(leaf, torch.Tensor)]
-
-
 def claimed(types: str | None, arguments: int, results: int | None = None) -> Signature | None:
-    """Return the claimed signature, with a letter for each tensor; the number of results is not checked if unknown.
-
-    Raises:
-        BadTypes: it does not fit the call.
-    """
+    """Return the claimed signature, with a letter for each tensor; the number of results is not checked if unknown."""
     if types is None:
         return None
     read = parse(types)

@@ -15,7 +15,7 @@ import torch
 
 from conformance.core.signatures import Type
 from conformance.kit.tensors import differentiable, double_dtype
-from conformance.kit.traits import keeps_traits
+from conformance.kit.traits import missing_traits
 
 _Made = TypeVar("_Made")
 
@@ -61,16 +61,10 @@ class Ranks:
 def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
     """Make a rank's value for an argument of a type, from a sample that is equal on every rank.
 
-    R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or
-    smaller, so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another
-    order. What that would take its :mod:`traits <conformance.kit.traits>` stays as it is, or becomes smaller as a
-    whole. A sample of zeros alone gets small random numbers instead.
-
-    Args:
-        kind: the type.
-        sample: the sample.
-        rank: the rank within the group.
-        *key: what tells this argument from others, such as its position.
+    R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or smaller,
+    so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another order. What
+    that would take its :mod:`traits <conformance.kit.traits>` stays as it is, or becomes smaller as a whole. A sample
+    of zeros alone gets small random numbers instead.
     """
     value = sample.detach().clone()
     if kind.differs and rank > 0:
@@ -141,13 +135,13 @@ def _read_all(everyones: list[list[Any]]) -> list[list[torch.Tensor | None]]:
 def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Tensor:
     if not differentiable(value):
         rolled = value.reshape(-1).roll(rank).reshape(value.shape)
-        return rolled if keeps_traits(value, rolled) else value
+        return value if missing_traits(value, rolled) else rolled
     noise = 0.5 * _drawn(value.real, torch.rand, rank, "value", *key) - 0.25
     noise = noise.to(value.device, value.real.dtype)
     if not value.any():
         return noise.to(value.dtype)
     every = value * (1 + noise), value / (1 + 0.125 * rank)
-    return next((other for other in every if keeps_traits(value, other, constant=False)), value)
+    return next((other for other in every if not missing_traits(value, other, constant=False)), value)
 
 
 def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:

@@ -57,13 +57,7 @@ def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
 def results_and_gradients(
     sample: SampleCall, world: World, number: float
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Copies of the results of a call, and of all its gradients, with a number in new memory.
-
-    Args:
-        sample: the call.
-        world: the ranks.
-        number: what new memory is filled with, in forward and backward.
-    """
+    """Copies of the results of a call, and of all its gradients, with a number in new memory."""
     # Drawn before new memory is filled: the suite's own tensors are none of the subject's.
     cotangents = sample.run().cotangents(world)
     with FillMode(number):

@@ -131,10 +131,8 @@ class Lent:
         self.changed += [("gradient", each) for each in words]
 
 
-def _hooks(value: Any) -> int:
-    if not isinstance(value, torch.Tensor):
-        return 0
-    return sum(len(getattr(value, name, None) or ()) for name in ("_backward_hooks", "_post_accumulate_grad_hooks"))
+def _hooks(tensor: torch.Tensor) -> int:
+    return sum(len(getattr(tensor, name, None) or ()) for name in ("_backward_hooks", "_post_accumulate_grad_hooks"))
 
 
 class VariedCall:

@@ -27,9 +27,8 @@ from conformance.kit import (
 )
 from conformance.kit.backward import need_backward
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.observation.collectives import unseen_change
+from conformance.kit.observation.collectives import calls_without_overlap, unseen_change
 from conformance.kit.observation.looks import backwards, look_at, named_calls
-from conformance.kit.observation.overlap import calls_without_overlap
 from conformance.kit.sample_calls import differentiate
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, lies_otherwise
 from conformance.kit.variations.variants import in_dtype

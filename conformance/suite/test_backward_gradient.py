@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.kit import (
     Probe,
@@ -177,7 +176,7 @@ def test_gradient_is_linear_in_the_incoming_ones(probe: Probe) -> None:
     cotangents = run.cotangents(world)
     plain = run.filled(run.gradients(cotangents))
     alone = [gradients_of(sample, others) for others in _one_at_a_time(cotangents)]
-    _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain, "each output alone, added up")
+    _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain)
 
 
 @clause("Function.backward.gradient")
@@ -204,9 +203,8 @@ def _accumulated(
     for at, gradient in held.items():
         leaves[at].grad = gradient.clone()
     values = [leaves.get(at, value) for at, value in enumerate(sample.plain)]
-    seeds.seed(0, sample.holders)
     with grads_kept(sample.values[at] for at in sample.of_modules):
-        run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
+        run = sample.called_with(values, leaves)
         seeds.seed(BACKWARD_SEED, sample.holders)
         torch.autograd.backward(run.outputs, [given_copy(cotangent) for cotangent in cotangents])
     return [leaf.grad for leaf in leaves.values()]
@@ -218,15 +216,11 @@ def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     return [[one if at == kept else torch.zeros_like(one) for at, one in enumerate(cotangents)] for kept in places]
 
 
-def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tensor], what: str) -> None:
+def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tensor]) -> None:
     if not all(bool(gradient.isfinite().all()) for gradient in right):
         return  # beyond the range of the dtype, or of the function
     gap, place = worst_error(actual, right)
-    name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"
+    name = f"gradient of {run.sample.name(list(run.leaves)[place])}, each output alone, added up"
     one, other = expect.shown_apart(actual[place], right[place])
-    expect.that(
-        gap <= tolerances.LINEAR_GRADIENTS,
-        name,
-        one,
-        f"{other}, because a gradient is linear in the incoming gradients",
-    )
+    expected = f"{other}, because a gradient is linear in the incoming gradients"
+    expect.that(gap <= tolerances.LINEAR_GRADIENTS, name, one, expected)

@@ -11,8 +11,8 @@ from conformance.core.signatures import Signature, Type
 from conformance.kit import Deviation, Subject, World, all_ranks, clause, deadline, expect, need, ranks, world_group
 from conformance.kit.observation.collectives import counted
 from conformance.kit.spmd.claims import Claim, claims, kept_of, signature_of
-from conformance.kit.spmd.observation import Observation
-from conformance.kit.spmd.owed import GroupCall, Slopes, backward, owed
+from conformance.kit.spmd.observation import Observation, differs
+from conformance.kit.spmd.owed import GroupCall, Slopes, backward, loss_slopes
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import need_right_gradient
@@ -82,7 +82,7 @@ def _declared(
     call, fixed = claim.call, [x.detach() for x in mine]
     filled = [g if at in used else torch.zeros_like(g) for at, g in enumerate(given)]
     run = call.in_group(world_group())
-    (found,) = owed(all_ranks(world), signature_of(claim), run, fixed, [filled], call.precision)
+    (found,) = loss_slopes(all_ranks(world), run, fixed, differs(signature_of(claim)), [filled], call.precision)
     return found
 
 
@@ -114,7 +114,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         drawn, call = _incoming(look, world), claim.call.along_two()
         groups = _moving_together(signature, drawn)
         run = _gradient(call, asked, drawn, groups)
-        steps = [call.shrunk([drawn[at] for at in group]).requires_grad_() for group in groups]
+        steps = [drawn[group[0]].new_zeros(call.directions).requires_grad_() for group in groups]
         samples = [*all_ranks(world).agreed(call.samples()), *steps]
         if _is_refused(run, samples, world):
             continue

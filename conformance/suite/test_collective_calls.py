@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import torch
 
@@ -26,8 +26,7 @@ from conformance.kit import (
     world_group,
 )
 from conformance.kit.afterwards import NEEDS_OTHERS
-from conformance.kit.observation.collectives import Started, counted_in_groups
-from conformance.kit.observation.overlap import changed_under_way
+from conformance.kit.observation.collectives import Started, changed_under_way, counted_in_groups
 from conformance.kit.spmd.claims import Claim, claims, need_judged_on, need_types, signature_of
 from conformance.kit.spmd.late import are_near, copies, gradients_with_late, results_with_late, settle
 from conformance.kit.spmd.observation import Observation
@@ -37,6 +36,9 @@ from conformance.kit.spmd.wrong_gradients import need_numbers, wrong_gradient
 from conformance.kit.typed_values import cotangent
 
 Data = Callable[[torch.Tensor], torch.Tensor]
+#: A tensor of this rank, and what it should be; and the words for that, by the name of such tensors.
+WithRight = tuple[torch.Tensor | None, torch.Tensor | None]
+RIGHT = {"result": "its final value", "the gradient of argument": "the value if no rank is late"}
 #: The expected gradient on one rank; if it is wrong among several too, that is reported once.
 AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
 ENDED = "on simulated ranks a collective ends when it starts"
@@ -122,41 +124,26 @@ def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
             settle(world)
             in_the_end = [right if _shares(y, given) else y for y, right in zip(results, expected, strict=True)]
             settled = all(world.exchange(are_near(in_the_end, expected)))
-            seen = Compared("result", at_once, expected, "its final value")
-            _expect_same(claim, seen, "read at once", WAIT_IN_FORWARD if settled else "", world)
+            seen = list(zip(at_once, expected, strict=True))
+            _expect_same(claim, "result", seen, "read at once", WAIT_IN_FORWARD if settled else "", world)
             kept = [y if _shares(y, given) else y.detach().clone() for y in results]
             pairs = [(y, right) for y, right in zip(kept, expected, strict=True) if not _shares(y, given)]
-            seen = Compared("result", [y for y, _ in pairs], [right for _, right in pairs], "its final value")
             when = "read after the arguments were overwritten"
-            _expect_same(claim, seen, when, "the memory of the arguments is still in use", world)
+            _expect_same(claim, "result", pairs, when, "the memory of the arguments is still in use", world)
 
 
 def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
     return any(share_memory(result, x) for x in given)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Tensors of this rank, what they should be, and the words for both."""
-
-    name: str
-    actual: Sequence[torch.Tensor | None]
-    expected: Sequence[torch.Tensor | None]
-    right: str
-
-
-def _expect_same(claim: Claim, seen: Compared, when: str, likely: str, world: World) -> None:
-    pairs = zip(seen.actual, seen.expected, strict=True)
+def _expect_same(claim: Claim, name: str, pairs: Sequence[WithRight], when: str, likely: str, world: World) -> None:
     alike = world.exchange([are_near([one], [right]) for one, right in pairs])
     for rank, fine in enumerate(alike):
         if not all(fine):
             at = fine.index(False)
-            raise Deviation(
-                f"{seen.name} {at} of {claim.call.label} on rank {rank} of {world.size}, {when}",
-                expect.shown(seen.actual[at]) if rank == world.rank else "something else",
-                expect.shown(seen.expected[at]) if rank == world.rank else seen.right,
-                likely,
-            )
+            what = f"{name} {at} of {claim.call.label} on rank {rank} of {world.size}, {when}"
+            actual, right = map(expect.shown, pairs[at]) if rank == world.rank else ("something else", RIGHT[name])
+            raise Deviation(what, actual, right, likely)
 
 
 @clause("Collective.forward.types")
@@ -208,9 +195,9 @@ def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
         for late in (0, world.size - 1):
             at_once, in_the_end = gradients_with_late(claim, late, world)
             settled = all(world.exchange(are_near(in_the_end, expected)))
-            gradients = Compared("the gradient of argument", at_once, expected, "the value if no rank is late")
-            when = f"read at once, rank {late} being late in backward"
-            _expect_same(claim, gradients, when, WAIT_IN_BACKWARD if settled else "", world)
+            gradients, when = zip(at_once, expected, strict=True), f"read at once, rank {late} being late in backward"
+            likely = WAIT_IN_BACKWARD if settled else ""
+            _expect_same(claim, "the gradient of argument", list(gradients), when, likely, world)
     need(tried, "no argument has a gradient")
 
 

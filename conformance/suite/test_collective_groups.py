@@ -8,17 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit import (
-    Deviation,
-    Subject,
-    World,
-    cases,
-    clause,
-    deadline,
-    need,
-    ranks,
-    world_group,
-)
+from conformance.kit import Deviation, Subject, World, cases, clause, deadline, need, ranks, world_group
 from conformance.kit.calls import Gradients
 from conformance.kit.display import shown
 from conformance.kit.process_groups import among, group_of, orders_groups
@@ -212,10 +202,4 @@ def _begun(claim: Claim, mine: Sequence[torch.Tensor], group: Any, world: World)
     given = cotangents_by_types(in_smaller_group(claim, len(results)).results, results, world.rank)
     pairs = [(y, g) for y, g in zip(results, given, strict=True) if y.requires_grad]
     roots, grads, asked = [y for y, _ in pairs], [g for _, g in pairs], [x for x in inputs if x.requires_grad]
-
-    def differentiate() -> Gradients:
-        if not roots or not asked:
-            return (None,) * len(asked)
-        return torch.autograd.grad(roots, asked, grads, allow_unused=True)
-
-    return differentiate
+    return lambda: torch.autograd.grad(roots, asked, grads, allow_unused=True) if asked else ()

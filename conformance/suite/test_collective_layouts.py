@@ -25,7 +25,7 @@ from conformance.kit.spmd.claims import Claim, claims, signature_of
 from conformance.kit.spmd.owed import backward
 from conformance.kit.tensors import largest_finite, shares_elements
 from conformance.kit.typed_values import cotangent
-from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
+from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, LAYOUTS, lies_otherwise
 from conformance.kit.world import SPOILED, LeftAlone
 
 EXPANDED = "expanded from one number"
@@ -53,13 +53,13 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
     tried = False
     for claim in claims(subject, world):
         mine, given = _cotangents(claim, world, layout)
-        changed = any(g is not None and lies_otherwise(_laid(g, layout), g) for g in given)
+        changed = any(g is not None and lies_otherwise(GRADIENT_LAYOUTS[layout](g), g) for g in given)
         if not any(world.exchange(changed)):
             continue
         tried, run = True, claim.call.in_group(world_group())
         expected = backward(run, mine, given)
         for odd in _some(claim.observed.differentiable):
-            strange = [_laid(g, layout) if g is not None and at in odd else g for at, g in enumerate(given)]
+            strange = [GRADIENT_LAYOUTS[layout](g) if g is not None and at in odd else g for at, g in enumerate(given)]
             world.known[SPOILED] = True  # until it is over: some write past the end of such a gradient
             actual = backward(run, mine, strange if who == "all" or world.rank == 0 else given)
             where = f"where those that come in are {layout} on {'all ranks' if who == 'all' else 'rank 0'}"
@@ -84,21 +84,8 @@ def _cotangents(claim: Claim, world: World, layout: str) -> tuple[list[torch.Ten
     given: list[torch.Tensor | None] = [None] * len(results)
     for at in claim.observed.differentiable:
         drawn = cotangent(signature.results[at], results[at], world.rank, at)
-        is_one = layout == EXPANDED and drawn.numel()
-        given[at] = drawn.reshape(-1)[0].expand(drawn.shape).clone() if is_one else drawn
+        given[at] = GRADIENT_LAYOUTS[layout](drawn).clone() if layout == EXPANDED else drawn
     return mine, given
-
-
-def _laid(grad: torch.Tensor, layout: str) -> torch.Tensor:
-    if layout == EXPANDED:
-        return grad.reshape(-1)[:1].reshape(()).expand(grad.shape) if grad.numel() else grad
-    return LAYOUTS[layout](grad)
-
-
-def _shown(one: torch.Tensor | None, other: torch.Tensor | None) -> tuple[str, str]:
-    if one is None or other is None:
-        return expect.shown(one), expect.shown(other)
-    return expect.shown_apart(one, other)
 
 
 def _far(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
@@ -181,7 +168,7 @@ def _expect_same(name: str, of: str, actual: _Tensors, expected: _Tensors, world
         if any(rank[at] for rank in far):
             if not far[world.rank][at]:
                 return False
-            laid, right = _shown(one, other)
+            laid, right = expect.shown_apart(one, other)
             raise Deviation(f"{name} {at} {of}", laid, f"{right}{note}")
     return True
 

@@ -9,21 +9,11 @@ from dataclasses import replace
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit import (
-    Deviation,
-    Subject,
-    World,
-    all_ranks,
-    clause,
-    deadline,
-    expect,
-    need,
-    ranks,
-    world_group,
-)
+from conformance.kit import Deviation, Subject, World, all_ranks, clause, deadline, expect, need, ranks, world_group
 from conformance.kit.spmd.claims import Claim, arguments_held, claims, signature_of
 from conformance.kit.spmd.observation import observe
-from conformance.kit.spmd.owed import GroupCall, backward
+from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.smaller_worlds import forth_and_back
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.typed_values import cotangents_by_types
@@ -81,11 +71,14 @@ def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> No
 def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
     """Gradients on one rank, element by element and not along directions."""
     mine = arguments_held(call, world, signature)
-    pairs = zip(call.as_called(mine), mine, strict=True)
-    exact = [tensor.requires_grad_(given.requires_grad) for tensor, given in pairs]
-    return _differentiate(
-        lambda tensors: call.called([x.clone() for x in tensors], world_group()), exact, signature, world
-    )
+    exact = [x.requires_grad_(own.requires_grad) for x, own in zip(call.as_called(mine), mine, strict=True)]
+
+    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return call.called([x.clone() for x in tensors], world_group())
+
+    with torch.no_grad():
+        results = run(exact)
+    return backward(run, exact, cotangents_by_types(signature.results, results, world.rank))
 
 
 def _lengthened(claim: Claim, world: World) -> TensorCall | None:
@@ -98,22 +91,10 @@ def _lengthened(claim: Claim, world: World) -> TensorCall | None:
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
     """Return the same claim about longer tensors; None if they raise an error."""
     call = _lengthened(claim, world)
-    if call is None or world.try_call(_along_directions, call, signature, world) is None:
+    if call is None:
         return None
-    everyone = all_ranks(world)
-    samples = everyone.agreed(call.samples())
-    look = observe(everyone, call.in_group(world_group()), samples, [signature], call.precision)
+    everyone, run = all_ranks(world), call.in_group(world_group())
+    if world.try_call(forth_and_back, run, arguments_held(call, world, signature)) is None:
+        return None
+    look = observe(everyone, run, everyone.agreed(call.samples()), [signature], call.precision)
     return replace(claim, call=call, look=look)
-
-
-def _along_directions(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
-    mine = arguments_held(call, world, signature)
-    return _differentiate(call.in_group(world_group()), mine, signature, world)
-
-
-def _differentiate(
-    run: GroupCall, mine: Sequence[torch.Tensor], signature: Signature, world: World
-) -> list[torch.Tensor | None]:
-    with torch.no_grad():
-        results = run(mine)
-    return backward(run, mine, cotangents_by_types(signature.results, results, world.rank))

@@ -10,18 +10,7 @@ import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Type
-from conformance.kit import (
-    Deviation,
-    Subject,
-    World,
-    all_ranks,
-    cases,
-    clause,
-    need,
-    ranks,
-    tolerances,
-    world_group,
-)
+from conformance.kit import Deviation, Subject, World, all_ranks, cases, clause, need, ranks, tolerances, world_group
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.spmd.claims import (
     Claim,
@@ -50,14 +39,11 @@ def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
     for call in tensor_calls(subject, world):
         everyones = world.exchange(len(call.in_group(world_group())(arguments_held(call, world))))
         if len(set(everyones)) > 1 or (subject.types and not all(everyones)):
-            found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else _each(everyones)
+            each = ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(everyones))
+            found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else each
             raise Deviation(f"how many tensors a call with {call.label} returns", found, told)
     if not subject.types:
         need_types(subject, world)
-
-
-def _each(numbers: Sequence[int]) -> str:
-    return ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(numbers))
 
 
 @clause("Collective.forward.types")
@@ -76,10 +62,9 @@ def _expect_alike(claim: Claim, when: str, world: World) -> None:
     if found:
         result, (one, other) = found
         here, there = claim.observed.results[other][result], claim.observed.results[one][result]
-        actual, expected, is_rounded = shown(here), shown(there), False
-        if here is not None and there is not None and here.shape == there.shape:
-            actual, expected = shown_apart(here, there)
-            is_rounded = _is_rounding(_wide(here), _wide(there))
+        actual, expected = shown_apart(here, there)
+        is_alike = here is not None and there is not None and here.shape == there.shape
+        is_rounded = is_alike and _is_rounding(_wide(here), _wide(there))
         signature = signature_of(claim)
         raise Deviation(
             f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "

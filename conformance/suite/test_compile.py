@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from conformance.kit import (
@@ -17,7 +19,7 @@ from conformance.kit import (
     need,
 )
 from conformance.kit.calls import Gradients
-from conformance.kit.observation.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
+from conformance.kit.observation.compiled import UNSUPPORTED, compiled, compiling, explanation, place
 from conformance.kit.observation.compiled_engine import is_wrong
 from conformance.kit.variations.variants import draws, lengthened
 from conformance.kit.variations.ways import works_in_place
@@ -49,7 +51,7 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> str:
 
 
 def _compiled(sample: SampleCall, inside: Subject, cotangents: list[torch.Tensor]) -> tuple[Run, list[torch.Tensor]]:
-    run = calling(sample, inside).run()
+    run = replace(sample, subject=inside).run()
     return run, run.filled(run.gradients(cotangents))
 
 

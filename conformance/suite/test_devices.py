@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -22,6 +22,7 @@ from conformance.kit import (
     tolerances,
 )
 from conformance.kit.modes import OperationMode, carry_out
+from conformance.kit.sample_calls import copied_by_name
 from conformance.kit.variations.variants import draws, worst_error
 
 NOT_WAITED_FOR = (
@@ -42,10 +43,10 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
     for sample in active_samples(subject, world):
         if world.try_call(draws, sample, world) is not False:
             continue
-        right = world.try_call(lambda sample: list(_results(_on_the_cpu(sample), there)), sample)
+        right = world.try_call(lambda sample: _results(_on_the_cpu(sample), there), sample)
         if right is not None:
             compared += 1
-            actual = list(_results(sample, world))
+            actual = _results(sample, world)
             likely = NOT_WAITED_FOR if _differs(actual, right) and _is_right_waiting(sample, right, world) else ""
             _expect_same(actual, right, f"on {world.device}, compared with the same call on the CPU", likely)
     need(compared, "it does not run on the CPU, or draws random numbers")
@@ -56,22 +57,17 @@ def test_same_in_another_stream(subject: Subject, world: World) -> None:
     """A call in another stream, which also makes the inputs, gives the same as in the default stream."""
     need(world.device != "cpu", "only accelerators have streams")
     for sample in every_sample(subject, world):
-        right = list(_results(sample, world))
+        right = _results(sample, world)
         outer, stream = torch.accelerator.current_stream(world.device), torch.Stream(world.device)
         stream.wait_stream(outer)
         with stream:
-            actual = list(_results(sample, world))
+            actual = _results(sample, world)
         outer.wait_stream(stream)
         _expect_same(actual, right, "called in another stream than the default one", STREAM)
 
 
-def _results(sample: SampleCall, world: World) -> Iterator[NamedTensor]:
-    run = sample.run()
-    for index, tensor in enumerate(run.tensors):
-        yield f"output {index} of {sample.label}", tensor.detach().clone()
-    for at, gradient in zip(sample.active, run.gradients(run.cotangents(world)) if run.outputs else (), strict=False):
-        if gradient is not None:
-            yield f"gradient of {sample.name(at)}", gradient
+def _results(sample: SampleCall, world: World) -> list[NamedTensor]:
+    return [(f"{name} of {sample.label}", one) for name, one in copied_by_name(sample.run(), world).items()]
 
 
 def _on_the_cpu(sample: SampleCall) -> SampleCall:
@@ -97,7 +93,7 @@ def _is_right_waiting(sample: SampleCall, right: Sequence[NamedTensor], world: W
 
     def waiting() -> list[NamedTensor]:
         with _Waiting():
-            return list(_results(sample, world))
+            return _results(sample, world)
 
     actual = world.try_call(waiting)
     return actual is not None and not _differs(actual, right)

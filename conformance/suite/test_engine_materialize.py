@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from conformance.kit.functions import build, expect_values, forward_mode, leaf, 
 
 Keep = Callable[[Any, tuple[Any, ...], Any], None]
 #: What a method got for each choice of outputs or inputs in use; their shapes are SHAPES.
-Received = list[tuple[set[int], tuple[Any, ...]]]
+Received = Iterator[tuple[set[int], tuple[Any, ...]]]
 SHAPES = ((2,), (), (1, 3))
 
 
@@ -32,12 +32,10 @@ def _gradients(world: World, form: str, keep: Keep) -> Received:
         return tensor(world, 0.0, 0.0)
 
     function, choices = build(form, compute, keep, backward=backward), ({0}, {1}, {2}, {0, 2}, {1, 2})
-    received = []
     for used in choices:
         outputs = function.apply(leaf(world, 1.0, 2.0))
         torch.stack([outputs[place].sum() for place in used]).sum().backward()
-        received.append((used, seen[-1]))
-    return received
+        yield used, seen[-1]
 
 
 def _tangents(world: World, form: str, keep: Keep) -> Received:
@@ -50,80 +48,65 @@ def _tangents(world: World, form: str, keep: Keep) -> Received:
 
     function, choices = build(form, lambda *xs: sum(x.sum() for x in xs), keep, jvp=jvp), ({0}, {1}, {2}, {0, 2})
     inputs = tensor(world, 1.0, 2.0), tensor(world, 3.0)[0], tensor(world, 4.0, 5.0, 6.0).reshape(1, 3)
-    received = []
     for used in choices:
         pairs = [(x, torch.ones_like(x)) if place in used else x for place, x in enumerate(inputs)]
         forward_mode(function.apply, *pairs)
-        received.append((used, seen[-1]))
-    return received
+        yield used, seen[-1]
 
 
-def _expect_ones_and_zeros(world: World, received: Received, what: str) -> None:
+def _expect(world: World, received: Received, what: str, zeros: bool = True) -> None:
+    """Assert that a method got ones for what is in use, and zeros for all else, or None."""
     for used, values in received:
         ones = [torch.ones(shape, dtype=torch.float64, device=world.device) for shape in SHAPES]
-        expected = [one if place in used else one * 0 for place, one in enumerate(ones)]
-        expect_values(values, expected, f"values, with {sorted(used)} in use, that {what}")
-
-
-def _expect_ones_and_nones(world: World, received: Received, what: str) -> None:
-    for used, values in received:
-        ones = [torch.ones(shape, dtype=torch.float64, device=world.device) for shape in SHAPES]
-        expected = [one if place in used else None for place, one in enumerate(ones)]
-        expect_values(values, expected, f"values, with {sorted(used)} in use, that {what}")
+        expected = [one if place in used else one * 0 if zeros else None for place, one in enumerate(ones)]
+        expect_values(values, expected, f"values, with {sorted(used)} in use, that PyTorch passed to {what}")
 
 
 @clause("Function.set_materialize_grads.default")
 @cases(form=["combined", "separate"])
 def test_gradients_are_zeros_by_default(world: World, form: str) -> None:
     """By default, backward gets zeros for outputs that no loss used."""
-    received = _gradients(world, form, nothing)
-    _expect_ones_and_zeros(world, received, "PyTorch passed to backward by default,")
+    _expect(world, _gradients(world, form, nothing), "backward by default,")
 
 
 @clause("Function.set_materialize_grads.default")
 @cases(form=["combined", "separate"])
 def test_tangents_are_zeros_by_default(world: World, form: str) -> None:
     """By default, jvp gets zeros for inputs that have no tangent."""
-    received = _tangents(world, form, nothing)
-    _expect_ones_and_zeros(world, received, "PyTorch passed to jvp by default,")
+    _expect(world, _tangents(world, form, nothing), "jvp by default,")
 
 
 @clause("Function.set_materialize_grads.zeros")
 @cases(form=["combined", "separate"])
 def test_gradients_are_zeros_when_asked(world: World, form: str) -> None:
     """With True the gradient of an unused output reaches backward as zeros of the output's shape."""
-    received = _gradients(world, form, _asked(True))
-    _expect_ones_and_zeros(world, received, "PyTorch passed to backward after set_materialize_grads(True)")
+    _expect(world, _gradients(world, form, _asked(True)), "backward after set_materialize_grads(True)")
 
 
 @clause("Function.set_materialize_grads.zeros")
 @cases(form=["combined", "separate"])
 def test_tangents_are_zeros_when_asked(world: World, form: str) -> None:
     """With True the tangent of an input without one reaches jvp as zeros of the input's shape."""
-    received = _tangents(world, form, _asked(True))
-    _expect_ones_and_zeros(world, received, "PyTorch passed to jvp after set_materialize_grads(True)")
+    _expect(world, _tangents(world, form, _asked(True)), "jvp after set_materialize_grads(True)")
 
 
 @clause("Function.set_materialize_grads.zeros")
 @cases(form=["combined", "separate"])
 def test_zeros_whatever_another_class_asked_for(world: World, form: str) -> None:
     """With True, backward gets zeros even after other classes and other calls have chosen None."""
-    _gradients(world, form, _asked(False))
-    received = _gradients(world, form, _asked(True))
-    _expect_ones_and_zeros(world, received, "PyTorch passed to backward after set_materialize_grads(True)")
+    list(_gradients(world, form, _asked(False)))
+    _expect(world, _gradients(world, form, _asked(True)), "backward after set_materialize_grads(True)")
 
 
 @clause("Function.set_materialize_grads.none")
 @cases(form=["combined", "separate"])
 def test_gradients_are_none_when_asked(world: World, form: str) -> None:
     """With False the gradient of an unused output reaches backward as None, and the others as they are."""
-    received = _gradients(world, form, _asked(False))
-    _expect_ones_and_nones(world, received, "PyTorch passed to backward after set_materialize_grads(False)")
+    _expect(world, _gradients(world, form, _asked(False)), "backward after set_materialize_grads(False)", zeros=False)
 
 
 @clause("Function.set_materialize_grads.none")
 @cases(form=["combined", "separate"])
 def test_tangents_are_none_when_asked(world: World, form: str) -> None:
     """With False the tangent of an input without one reaches jvp as None, and the others as they are."""
-    received = _tangents(world, form, _asked(False))
-    _expect_ones_and_nones(world, received, "PyTorch passed to jvp after set_materialize_grads(False)")
+    _expect(world, _tangents(world, form, _asked(False)), "jvp after set_materialize_grads(False)", zeros=False)

@@ -15,11 +15,8 @@ from conformance.kit.functions import build, expect_values, leaf, tensor
 def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any = None) -> Any:
     """A Function of (x, w) that saves these of its tensors: input, other, middle (an intermediate value), output, none.
 
-    Args:
-        form: combined or separate.
-        names: which ones, in order.
-        seen: what backward reads from ctx.saved_tensors goes here.
-        look: called with all the tensors by name, before they are saved.
+    Backward adds what it reads from ctx.saved_tensors to ``seen``; ``look`` gets all the tensors by name before they
+    are saved.
     """
     middle: list[torch.Tensor] = []
 

@@ -9,9 +9,8 @@ import torch
 import torch.distributed as dist
 
 from conformance.kit import Deviation, Run, SampleCall, Subject, World, clause, expect, is_strided
-from conformance.kit.observation.collectives import unseen_change
+from conformance.kit.observation.collectives import calls_without_overlap, unseen_change
 from conformance.kit.observation.looks import WitnessedCall, expect_early, expect_once, look_at, looks_with, steps
-from conformance.kit.observation.overlap import calls_without_overlap
 from conformance.kit.observation.witness import EARLY, ObservedCall
 
 #: Where torch.library makes Functions of operators. Their schemas say what they change, and a collective that was

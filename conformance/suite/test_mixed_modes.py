@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch.autograd import forward_ad
 
 from conformance.kit import NO_JVP, NotApplicable, Probe, SampleCall, World, clause, expect, in_double, is_strided, need
-from conformance.kit.numerics.nearby import points_near, random_direction
-from conformance.kit.numerics.slopes import LossAlong, compare_slope, epsilon, inner, jacobian_scale, paired
+from conformance.kit.numerics.nearby import drawn_direction, moved_along, points_near
+from conformance.kit.numerics.slopes import SlopeJudgement, compare_slope, epsilon, inner, jacobian_scale, paired
 from conformance.kit.variations.transforms import Direction, outputs, tangents
 from conformance.kit.variations.variants import draws
+
+#: Compares a slope by one mode over the other with differences.
+Compare = Callable[[], SlopeJudgement]
 
 
 @clause("Function.backward.mixed-modes")
@@ -27,26 +30,15 @@ def test_tangent_of_a_gradient_is_right_or_refused(probe: Probe) -> None:
     _expect_right(probe, _jvp_over_backward, "tangent of the gradients", "jvp over backward", "the gradients")
 
 
-@dataclass(frozen=True)
-class _Mixed:
-    """A slope by one mode over the other, and the loss that has it."""
-
-    slope: float
-    loss: LossAlong
-    weights: list[torch.Tensor]
-    reach: float
-
-
 def _expect_right(
-    probe: Probe, derivative: Callable[[SampleCall, World], _Mixed], what: str, modes: str, differenced: str
+    probe: Probe, derivative: Callable[[SampleCall, World], Compare], what: str, modes: str, differenced: str
 ) -> None:
     subject, sample, world = probe.sample.subject, in_double(probe.sample), probe.world
     need(subject.function is None or subject.defines("jvp"), NO_JVP)
     is_plain = all(is_strided(sample.values[at]) for at in sample.active)
     need(not draws(sample, world) and is_plain, "it draws random numbers, or takes tensors without strides")
     for point in points_near(sample, world):
-        mixed = probe.unless_refused("combining the two modes raises an error", derivative, point, world)
-        seen = compare_slope(world, mixed.loss, mixed.slope, epsilon(mixed.weights), mixed.reach)
+        seen = probe.unless_refused("combining the two modes raises an error", derivative, point, world)()
         expect.that(
             seen.verdict != "differs",
             f"{what} of {point.label}, along a random direction",
@@ -58,18 +50,10 @@ def _expect_right(
     raise NotApplicable("not smooth enough near any sample for finite differences")
 
 
-def _directions(point: SampleCall, world: World, key: str) -> dict[int, torch.Tensor]:
-    return {at: random_direction(world, point.values[at].detach(), key, at) for at in point.active}
-
-
-def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
-    return point.having({at: point.values[at].detach() + step * steps[at] for at in point.active})
-
-
-def _backward_over_jvp(point: SampleCall, world: World) -> _Mixed:
+def _backward_over_jvp(point: SampleCall, world: World) -> Compare:
     """The slope of a loss made of the tangents of all outputs, by its gradients: of inputs, and of their tangents."""
-    along, steps = _directions(point, world, "tangent"), _directions(point, world, "input")
-    turns = {} if _communicates(point, world) else _directions(point, world, "turn")
+    along, steps = drawn_direction(point, world, "tangent"), drawn_direction(point, world, "input")
+    turns = {} if _communicates(point, world) else drawn_direction(point, world, "turn")
     leaves = [point.values[at].detach().clone().requires_grad_() for at in along]
     turning = {at: along[at].clone().requires_grad_() for at in turns}
     with forward_ad.dual_level():
@@ -88,9 +72,10 @@ def _backward_over_jvp(point: SampleCall, world: World) -> _Mixed:
     slope = sum(map(inner, gradients, ways))
 
     def loss_at(step: float) -> torch.Tensor:
-        return paired(weights, list(tangents(_moved(point, steps, step), _turned(along, turns, step))))
+        return paired(weights, list(tangents(moved_along(point, steps, step), _turned(along, turns, step))))
 
-    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *ways]))
+    scale = jacobian_scale(weights, [*along.values(), *ways])
+    return partial(compare_slope, world, loss_at, slope, epsilon(weights), scale)
 
 
 def _turned(direction: Direction, turns: Direction, step: float) -> Direction:
@@ -102,19 +87,20 @@ def _communicates(point: SampleCall, world: World) -> bool:
     return world.size > 1 or point.subject.is_typed or point.subject.gathers
 
 
-def _jvp_over_backward(point: SampleCall, world: World) -> _Mixed:
+def _jvp_over_backward(point: SampleCall, world: World) -> Compare:
     """The slope of a loss made of the gradients of all inputs, by their tangents; incoming gradients move as well."""
-    along, weights = _directions(point, world, "tangent"), list(_directions(point, world, "input").values())
+    along, weights = drawn_direction(point, world, "tangent"), list(drawn_direction(point, world, "input").values())
     run = point.run()
     cotangents, turns = run.cotangents(world), [] if _communicates(point, world) else run.cotangents(world, "turn")
     slope = sum(map(inner, _tangents_of_the_gradients(point, along, cotangents, turns), weights))
 
     def loss_at(step: float) -> torch.Tensor:
-        run = _moved(point, along, step).run()
+        run = moved_along(point, along, step).run()
         moved = [one + step * turn for one, turn in zip(cotangents, turns, strict=bool(turns))]
         return paired(weights, run.filled(run.gradients(moved or cotangents)))
 
-    return _Mixed(slope, loss_at, weights, jacobian_scale(weights, [*along.values(), *turns]))
+    scale = jacobian_scale(weights, [*along.values(), *turns])
+    return partial(compare_slope, world, loss_at, slope, epsilon(weights), scale)
 
 
 def _tangents_of_the_gradients(

@@ -29,16 +29,13 @@ def test_none_for_every_output_is_handled(probe: Probe) -> None:
             actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
         except Exception as error:
             others = {call.function for call in witness.calls if call.failed} - declining
-            need(not others, f"{_names(others)} beside it fails for the zeros that replace None")
+            names = ", ".join(sorted(function.__name__ for function in others))
+            need(not others, f"{names} beside it fails for the zeros that replace None")
             what, cause = f"gradients of {probe.label} with None for every output", _computes_with_none(probe)
             raise Deviation(what, told(error), "None or zeros", cause) from error
     for at, gradient in zip(run.leaves, actual, strict=True):
         zero = gradient is None or not bool(gradient.any())
         expect.that(zero, f"gradient of {probe.name(at)} with None for every output", gradient, "None or zeros")
-
-
-def _names(functions: set[type]) -> str:
-    return ", ".join(sorted(function.__name__ for function in functions))
 
 
 def _computes_with_none(probe: Probe) -> str:
@@ -113,15 +110,12 @@ def test_gradient_is_the_same_with_a_graph(probe: Probe) -> None:
 def test_backward_in_another_thread_gives_the_same(probe: Probe) -> None:
     """Gradients computed in another thread than the call are the same."""
     given, run = probe.cotangents, probe.sample.run()
-    what = f"gradients of {probe.label}, backward in another thread"
-    with expect.no_error(what, "the gradients"), _other_thread() as thread:
+    what, threads = f"gradients of {probe.label}, backward in another thread", torch.get_num_threads()
+    # Kernels are split there as they are here: another split rounds in another way.
+    another = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(threads,))
+    with expect.no_error(what, "the gradients"), another as thread:
         actual = thread.submit(run.gradients, given).result()
     probe.expect_gradients(actual, "with backward in another thread")
-
-
-def _other_thread() -> ThreadPoolExecutor:
-    """A thread whose kernels are split as they are here: another split rounds in another way."""
-    return ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
 
 
 @clause("Function.forward.same-without-grad")

@@ -135,10 +135,7 @@ def _captured(call: MethodCall, inside: AbstractSet[int] = frozenset()) -> Itera
     """Tensors that require grad, did not come as arguments, and were not made during the call.
 
     A view or a copy of one stands for it. Where all that is computed from it are masks and indices, nothing is lost.
-
-    Args:
-        call: the call.
-        inside: what came inside of an argument, by identity.
+    What came ``inside`` of an argument counts, by identity.
     """
     known = {id(leaf) for leaf in pytree.tree_leaves(call.args)}.difference(inside)
     known |= {id(value) for value in call.args}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 import torch
-from torch.utils import _pytree as pytree
 
-from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
+from conformance.kit import Probe, SampleCall, World, clause, expect, is_strided, need
 from conformance.kit.sample_calls import copied, names
 from conformance.kit.tensors import with_attributes
 from conformance.kit.variations.meaning import meant
@@ -27,7 +26,7 @@ def test_new_tensors_in_recycled_memory_are_read(probe: Probe) -> None:
     numbers = {at: sample.values[at].detach() * 0.75 for at in sample.active}
     moved = probe.unless_refused("it accepts no other numbers", meant, sample, numbers)
     plain = copied(sample.run(), world)
-    blocks = {at: bytearray(_size(sample.values[at])) for at in sample.active}
+    blocks = {at: bytearray(sample.values[at].nbytes) for at in sample.active}
     before = list(map(sys.getrefcount, blocks.values()))
     first = probe.unless_refused(WORKS_IN_PLACE, _in_blocks, sample, blocks, world)
     same = all(map(expect.alike, first, plain))
@@ -44,16 +43,11 @@ def _is_plain(value: torch.Tensor) -> bool:
     return type(value) in {torch.Tensor, torch.nn.Parameter} and is_strided(value) and value.numel() > 0
 
 
-def _size(value: torch.Tensor) -> int:
-    return value.numel() * value.element_size()
-
-
 def _in_blocks(sample: SampleCall, blocks: dict[int, bytearray], world: World) -> list[torch.Tensor]:
     """Results and gradients of a call whose active tensors lie in these blocks of memory; none of them is left."""
     leaves = {at: _tensor_in(block, sample.values[at]) for at, block in blocks.items()}
     values = [leaves.get(at, value) for at, value in enumerate(sample.plain)]
-    seeds.seed(0)
-    return copied(Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves), world)
+    return copied(sample.called_with(values, leaves), world)
 
 
 def _tensor_in(block: bytearray, value: torch.Tensor) -> torch.Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 import torch
-from torch.utils import _pytree as pytree
 
-from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need, seeds
+from conformance.kit import Probe, Run, SampleCall, World, clause, expect, is_strided, need
+from conformance.kit.tensors import form_of
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import repeatable
 
@@ -42,12 +42,8 @@ def _same_outputs(one: Run, other: Run, world: World) -> bool:
 def _alike(sample: SampleCall) -> list[tuple[int, int]]:
     """The pairs of differentiated arguments that one tensor could be passed for."""
     own = [at for at in sample.active if at in sample.top and is_strided(sample.values[at])]
-    return [(one, other) for one, other in combinations(own, 2) if _form(sample, one) == _form(sample, other)]
-
-
-def _form(sample: SampleCall, at: int) -> tuple[object, ...]:
-    value: torch.Tensor = sample.values[at]
-    return type(value), value.shape, value.stride(), value.dtype, value.device
+    forms = {at: (form_of(sample.values[at]), sample.values[at].stride()) for at in own}
+    return [(one, other) for one, other in combinations(own, 2) if forms[one] == forms[other]]
 
 
 def _sharing(sample: SampleCall, first: int, second: int) -> Run | None:
@@ -57,8 +53,7 @@ def _sharing(sample: SampleCall, first: int, second: int) -> Run | None:
     values[second] = values[first]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     versions = [tensor._version for tensor in tensors]
-    seeds.seed(0)
-    run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
+    run = sample.called_with(values, leaves)
     return run if [tensor._version for tensor in tensors] == versions else None
 
 

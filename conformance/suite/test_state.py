@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.kit import (
     Probe,
@@ -175,7 +174,7 @@ def _parameter(value: torch.Tensor) -> torch.Tensor:
 
 def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
     """Call with these tensors themselves; False if they raise an error on any rank, as in a call in place."""
-    run = world.try_call(Run.of, sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
+    run = world.try_call(sample.called_with, leaves, {})
     if run is not None and run.outputs and chosen:
         asked = [leaves[at] for at in chosen]
         # A reentrant checkpoint refuses to be asked so; other clauses speak of errors.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from conformance.kit import NO_JVP, Probe, SampleCall, Subject, World, clause, expect, many, need, seeds
-from conformance.kit.numerics.nearby import random_direction
+from conformance.kit.numerics.nearby import drawn_direction
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import forward_mode_run, jvps, look_at_forward_mode
 from conformance.kit.observation.witness import ObservedCall
@@ -54,7 +54,7 @@ def test_tangents_are_the_same_without_grad_mode(probe: Probe) -> None:
     world, sample = probe.world, probe.sample
     need(sample.subject.defines("jvp"), NO_JVP)
     need(not probe.draws, "it draws random numbers")
-    direction = {at: random_direction(world, sample.values[at].detach(), "tangent", at) for at in sample.active}
+    direction = drawn_direction(sample, world, "tangent")
     right = world.try_call(tangents, sample, direction)
     need(right is not None, "its jvp raises an error, which another test reports")
     with torch.no_grad(), expect.no_error(f"tangents of {probe.label} under no_grad", "the same as without it"):

@@ -202,16 +202,11 @@ def _is_tied(sample: SampleCall, world: World) -> bool:
     lengths = [value.shape[0] for value in sample.values if isinstance(value, torch.Tensor) and value.dim()]
     if rows == 1 and lengths.count(1) > 1:
         return True  # one of them may be a single row for all those of another
-    tried = [world.try_call(_with_fewer_rows, sample, world, half) for half in (False, True)]
+    tried = [world.try_call(without_rows, sample, world, count) for count in (1, rows - rows // 2)]
     found = [fewer for fewer in tried if fewer]
     if not found:  # with fewer it would mean something else
         return rows > 1
     return not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
-
-
-def _with_fewer_rows(sample: SampleCall, world: World, half: bool) -> SampleCall | None:
-    rows = _rows(sample)
-    return without_rows(sample, world, rows - rows // 2 if half else 1)
 
 
 def _rows(sample: SampleCall) -> int:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from torch.autograd.function import BackwardCFunction
 
 from conformance.kit import Deviation, Probe, clause, expect, need, varies
-from conformance.kit.declared_elsewhere import (
-    expect_declared_among_large_numbers,
-    expect_declared_at,
-    need_declared,
-)
+from conformance.kit.declared_elsewhere import expect_declared_among_large_numbers, expect_declared_at, need_declared
 from conformance.kit.frames import is_misfit, told
 from conformance.kit.judged import expect_derivative_at, expect_same, need_fine, need_numeric
 from conformance.kit.variations.axis import Variation

@@ -22,7 +22,7 @@ from conformance.kit import (
 )
 from conformance.kit.judged import is_derivative, need_numeric, need_right
 from conformance.kit.numerics.gradient_checks import expect_derivative
-from conformance.kit.numerics.nearby import random_direction
+from conformance.kit.numerics.nearby import drawn_direction
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import inner, rounding_of_slopes
 from conformance.kit.oracles.gradient import is_negligible
@@ -103,7 +103,7 @@ def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Vari
     need_numeric(probe)
     sample, world = probe.sample_of(variation), probe.world
     arrange = LAYOUTS[tangent]
-    moves = {at: arrange(random_direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
+    moves = {at: arrange(move) for at, move in drawn_direction(sample, world, "tangent").items()}
     run = sample.run()
     cotangents = run.cotangents(world)
     gradients = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
@@ -150,7 +150,8 @@ def _expect_batches(probe: Probe, sample: SampleCall, size: int) -> None:
     need(not draws_numbers(sample) and not works_in_place(sample, probe.world), "it is random, or works in place")
     for in_dims in every[:: max(1, len(every) - 1)]:
         usual = batch(sample, in_dims, variants(sample))
-        need(_maps(usual), "torch.vmap of three samples raises an error, which another test reports")
+        is_mapped = World().try_call(usual.map, partial(outputs, sample)) is not None
+        need(is_mapped, "torch.vmap of three samples raises an error, which another test reports")
         need(not (given_whole(usual) and given_whole(_as_given(probe, in_dims))), NO_OUT_DIM)
         made = batch(sample, in_dims, variants(sample, size))
         expected = [outputs(sample, row) for row in made.rows]
@@ -170,12 +171,3 @@ def _mapped(made: Batch) -> Tensors:
     except NotImplementedError as error:
         raise NotApplicable(f"it has no rule for such a batch: {error}") from error
     return found
-
-
-def _maps(made: Batch) -> bool:
-    """Whether a batch raises no error."""
-    try:
-        made.map(partial(outputs, made.sample))
-    except Exception:
-        return False
-    return True

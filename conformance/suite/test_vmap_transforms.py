@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from conformance.kit import NO_JVP, SampleCall, Subject, World, clause, expect, need
-from conformance.kit.calls import Gradients
+from conformance.kit.numerics.nearby import drawn_direction
 from conformance.kit.variations.batches import Batch, BatchComparison, Values, batches, expect_batches
-from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.variations.transforms import Tensors, outputs, tangents
 
 NO_BACKWARD = "the class defines no backward, which torch.func calls"
 OF_INPUT, OF_OUTPUT = "of differentiated input", "of differentiable output"
@@ -57,21 +57,14 @@ def _backward(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensor
     results = batch.map(partial(outputs, batch.sample), {**whole, **leaves})
     pairs = zip(_at(places, results), weights, strict=True)
     used = [(result, weight) for result, weight in pairs if result.requires_grad]
-    gradients = _gradients_of(used, list(leaves.values()))
-    dense = [torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves.values(), gradients, strict=True)]
+    made, given = [result for result, _ in used], [weight for _, weight in used]
+    gradients = torch.autograd.grad(made, list(leaves.values()), given, materialize_grads=True)
     return tuple(
         gradient.movedim(batch.in_dims[at], 0)
         if at in batch.in_dims
         else gradient.expand(len(batch.rows), *gradient.shape)
-        for at, gradient in zip(leaves, dense, strict=True)
+        for at, gradient in zip(leaves, gradients, strict=True)
     )
-
-
-def _gradients_of(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.Tensor]) -> Gradients:
-    if not used:
-        return (None,) * len(leaves)
-    results, weights = zip(*used, strict=True)
-    return torch.autograd.grad(results, leaves, weights, allow_unused=True)
 
 
 def _added_up_where_shared(batch: Batch, gradients: list[list[torch.Tensor]]) -> list[Tensors]:
@@ -91,7 +84,7 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
     need(subject.defines("jvp"), NO_JVP)
     found = []
     for batch, places in _differentiable(subject, world):
-        directions = [_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
+        directions = [drawn_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
         moving = tuple(torch.stack([direction[at] for direction in directions]) for at in batch.sample.active)
         compute = partial(_pushed, places=places, moving=moving)
         expected = _tangents(batch, places, directions)
@@ -113,7 +106,7 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
     need(subject.defines("jvp"), NO_JVP)
     found = []
     for batch, places in _differentiable(subject, world):
-        own = [_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
+        own = [drawn_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
         moving = Batch(
             batch.sample,
             {at: dim for at, dim in batch.in_dims.items() if at in batch.sample.active},
@@ -168,13 +161,6 @@ def _gradients(batch: Batch, world: World) -> tuple[list[list[torch.Tensor]], Te
     weights = [run.cotangents(world, index) for index, run in enumerate(runs)]
     gradients = [run.filled(run.gradients(weight)) for run, weight in zip(runs, weights, strict=True)]
     return gradients, tuple(torch.stack(parts) for parts in zip(*weights, strict=True))
-
-
-def _direction(sample: SampleCall, world: World, index: int) -> Direction:
-    return {
-        at: world.tensor(world.rank, tuple(sample.values[at].shape), sample.values[at].dtype, "direction", at, index)
-        for at in sample.active
-    }
 
 
 def _tangents(batch: Batch, places: tuple[int, ...], directions: Any) -> list[Tensors]:

@@ -59,10 +59,7 @@ def _as_forward_drew(holders: tuple[Any, ...]) -> Iterator[None]:
 
 
 def asked(
-    formula: Formula,
-    args: tuple[Any, ...],
-    grads: tuple[torch.Tensor | None, ...],
-    forward: ForwardCall | None = None,
+    formula: Formula, args: tuple[Any, ...], grads: tuple[torch.Tensor | None, ...], forward: ForwardCall | None = None
 ) -> Sequence[Any]:
     """Call a formula; return one value for each argument, with None for those that it omits at the end.
 

@@ -45,14 +45,8 @@ def expect_derivative(
 ) -> dict[int, bool]:
     """Assert that the gradient of every input agrees with differences; return for each whether they were conclusive.
 
-    Args:
-        sample: the call.
-        world: where it runs.
-        is_derived: whether the suite derived the sample from the author's.
-        is_explained: whether to look for the cause of a wrong gradient, which takes many more calls.
-
-    Raises:
-        Deviation: a gradient is wrong.
+    If the suite derived the sample, long steps may overrule a deviation; to explain a wrong gradient takes many more
+    calls.
     """
     told: dict[int, bool] = {}
     unclear = list(sample.active)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 
@@ -16,12 +16,9 @@ def points_near(sample: SampleCall, world: World, tries: int = 2) -> Iterator[Sa
     """Yield the sample, then a few points close to it that forward accepts: a kink at one is not at the others."""
     yield sample
     for attempt in range(tries):
-        values = {at: sample.values[at].detach() for at in sample.active}
-        moves = {
-            at: symmetric_like(value, random_direction(world, value, "near", attempt, at))
-            for at, value in values.items()
-        }
-        point = sample.having({at: value + 0.02 * moves[at] for at, value in values.items()})
+        drawn = drawn_direction(sample, world, "near", attempt)
+        moves = {at: symmetric_like(sample.values[at].detach(), move) for at, move in drawn.items()}
+        point = moved_along(sample, moves, 0.02)
         if world.try_call(point.run):
             yield point
 
@@ -29,14 +26,9 @@ def points_near(sample: SampleCall, world: World, tries: int = 2) -> Iterator[Sa
 def perturbed(
     sample: SampleCall, world: World, eps: float, tries: int = 2, constants: bool = False
 ) -> Iterator[SampleCall]:
-    """Perturb the sample by as much as rounding to a precision would.
+    """Perturb the sample a few times, by as much as rounding to a precision would.
 
-    Args:
-        sample: the sample.
-        world: the ranks.
-        eps: the machine epsilon of the precision.
-        tries: how many perturbed samples.
-        constants: also those tensors that need no gradient, each element next to its own size: zeros stay zeros.
+    With ``constants``, also those tensors that need no gradient, each element next to its own size: zeros stay zeros.
     """
     for number in range(tries):
         moved = {}
@@ -71,6 +63,16 @@ def random_direction(world: World, value: torch.Tensor, *key: object) -> torch.T
     stored = stored_values(moved)
     stored.copy_(world.tensor(world.rank, tuple(stored.shape), value.dtype, "direction", *key) * size)
     return moved
+
+
+def drawn_direction(sample: SampleCall, world: World, *key: object) -> dict[int, torch.Tensor]:
+    """Draw a random direction for each differentiated input."""
+    return {at: random_direction(world, sample.values[at].detach(), *key, at) for at in sample.active}
+
+
+def moved_along(sample: SampleCall, direction: Mapping[int, torch.Tensor], step: float) -> SampleCall:
+    """Return the sample a step away."""
+    return sample.having({at: sample.values[at].detach() + step * along for at, along in direction.items()})
 
 
 def beside_special(value: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:

@@ -6,18 +6,14 @@ import torch
 
 from conformance.kit import tolerances
 from conformance.kit.calls import SampleCall
-from conformance.kit.numerics.nearby import random_direction
+from conformance.kit.numerics.nearby import drawn_direction, moved_along, random_direction
 from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
 #: A step that single precision can just tell, and half precision cannot.
 _STEP = 4 * tolerances.SINGLE
-
-
 #: A tensor a step back, here, and a step ahead.
 Way = tuple[torch.Tensor, ...]
-#: The results and the gradients of a call.
-Stepped = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 
 def working_epsilon(sample: SampleCall, world: World) -> float:
@@ -36,10 +32,9 @@ def working_epsilon(sample: SampleCall, world: World) -> float:
     return tolerances.SINGLE if any(map(_jumps, [*results, *gradients])) else 0.0
 
 
-def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
-    """Run forward and backward a step away, in the inputs and in the incoming gradients."""
-    values = {at: sample.values[at].detach() for at in sample.active}
-    run = sample.having({at: value + step * random_direction(world, value, at) for at, value in values.items()}).run()
+def _stepped(sample: SampleCall, world: World, step: float) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Compute results and gradients a step away, in the inputs and in the incoming gradients."""
+    run = moved_along(sample, drawn_direction(sample, world), step).run()
     results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
     if not run.outputs:
         return results, []

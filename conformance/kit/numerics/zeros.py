@@ -42,14 +42,6 @@ def contradicted_by(
     It is known if steps of several sizes, forward and back, agree: not at a kink, a jump or an infinite slope, not if
     forward treats small numbers differently, and not if it ignores the element. A difference within gradcheck's
     tolerances does not count.
-
-    Args:
-        run: the call.
-        cotangents: the gradient of each output.
-        at: which input.
-        element: which element of it.
-        gradient: the element's gradient from backward.
-        eps: the machine epsilon that forward uses.
     """
     slopes = _slopes(run, cotangents, at, element, eps)
     if not any(slope.value or slope.bend for slope in slopes):  # outside of its domain, or rounded

@@ -1,16 +1,24 @@
-"""The collectives that start inside a block of a test body."""
+"""The collectives that start inside a block of a test body, and what changes while they are under way."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 
-from conformance.kit.modes import OperationMode, carry_out
+from conformance.core.disagreement import METHODS
+from conformance.kit.calls import SampleCall
+from conformance.kit.modes import OperationMode, carry_out, written_to
+from conformance.kit.observation.looks import WitnessedCall
+from conformance.kit.observation.witness import ObservedCall, witnessing
+from conformance.kit.tensors import overlap, tensor_leaves
+from conformance.kit.world import World
 
 #: Operators of these namespaces move data between ranks, those named here aside.
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
@@ -25,25 +33,18 @@ class Started:
     ranks: tuple[int, ...]
 
 
-@contextlib.contextmanager
+@contextmanager
 def counted() -> Iterator[list[str]]:
     """Collect the names of the collectives started inside the block by this thread, backward passes included.
 
     It needs neither recording nor a process group, and sees every collective, since each ends in an operator.
-
-    >>> import torch
-    >>> with counted() as calls:
-    ...     torch.ones(2).sum()
-    tensor(2.)
-    >>> calls
-    []
     """
     calls: list[str] = []
     with _Counting(lambda name, args: calls.append(name)):
         yield calls
 
 
-@contextlib.contextmanager
+@contextmanager
 def counted_in_groups() -> Iterator[list[Started]]:
     """Collect the collectives started inside the block as :func:`counted` does, each with the ranks of its group."""
     calls: list[Started] = []
@@ -94,4 +95,63 @@ class _Counting(OperationMode):
         name = operator.overloadpacket.__name__
         if operator.namespace in NAMESPACES and name not in LOCAL:
             self.note(name.strip("_"), args)
+        return carry_out(operator, args, options)
+
+
+def calls_without_overlap(
+    looks: Sequence[WitnessedCall], action: Callable[[SampleCall], object], world: World
+) -> Iterator[ObservedCall]:
+    """Observe each sample's calls if every collective ends before the call that starts it returns; each rank asks."""
+    functions = {call.function for look in looks for call in look.witness.calls}
+    for look in looks:
+        with witnessing(*functions) as witness, EndedAtOnceMode():
+            world.try_call(action, look.sample)
+        yield from witness.calls
+
+
+@contextmanager
+def changed_under_way() -> Iterator[list[str]]:
+    """Collect the collectives, by name, whose tensors an operation of this thread writes to before their wait().
+
+    What a collective writes itself does not count: Gloo copies its results from a thread of its own.
+    """
+    running: dict[int, tuple[Any, str, list[torch.Tensor]]] = {}
+    wait = dist.Work.wait
+
+    def waiting(work: Any, *args: Any, **options: Any) -> Any:
+        running.pop(id(work), None)
+        return wait(work, *args, **options)
+
+    def noted(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def started(*args: Any, **options: Any) -> Any:
+            work = function(*args, **options)
+            if isinstance(work, dist.Work):
+                running[id(work)] = (work, name.strip("_"), tensor_leaves((args, options)))
+            return work
+
+        return started
+
+    with ExitStack() as undo:
+        undo.enter_context(patch.object(dist.Work, "wait", waiting))
+        for name in METHODS:
+            if hasattr(dist.ProcessGroup, name):
+                undo.enter_context(patch.object(dist.ProcessGroup, name, noted(getattr(dist.ProcessGroup, name), name)))
+        yield undo.enter_context(_Writes(running)).found
+
+
+class _Writes(OperationMode):
+    """Records the collectives under way whose tensors an operation writes to."""
+
+    def __init__(self, running: Mapping[int, tuple[Any, str, list[torch.Tensor]]]) -> None:
+        super().__init__()
+        self.running = running
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+        """Run an operation, and look at what it writes to, unless it is a collective."""
+        if operator.namespace not in NAMESPACES:
+            for written in written_to(operator, args, options or {}):
+                self.found += [
+                    name for _, name, held in list(self.running.values()) if any(overlap(written, x) for x in held)
+                ]
         return carry_out(operator, args, options)

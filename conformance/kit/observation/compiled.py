@@ -20,7 +20,6 @@ import torch._dynamo
 import torch._dynamo.guards
 import torch._dynamo.utils
 
-from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.frames import last_own
 from conformance.kit.observation.collectives import NAMESPACES
@@ -55,7 +54,14 @@ def compiling() -> Iterator[None]:
     torch.compiler.reset()
     log.setLevel(logging.CRITICAL)
     try:
-        with _unlogged(), _traced_collectives(), warnings.catch_warnings():
+        with (
+            # For its log, which takes longer than to compile a small function, it would empty the processor's caches to
+            # time every guard, and write down all of its configuration.
+            mock.patch("torch._dynamo.guards.profile_guard_manager", return_value=0.0, create=True),
+            mock.patch("torch._dynamo.utils._scrubbed_inductor_config_for_logging", return_value=None, create=True),
+            _traced_collectives(),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")  # the compiler looks at things that warn, whatever the user's filters
             need(torch.compile(_is_compiled, backend=BACKEND)(), SWITCHED_OFF)
             yield
@@ -66,19 +72,6 @@ def compiling() -> Iterator[None]:
 
 def _is_compiled() -> bool:
     return torch.compiler.is_compiling()
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep the compiler from writing its log, which takes longer than compiling a small function.
-
-    It would empty the processor's caches to time every guard, and write down all of its configuration.
-    """
-    with (
-        mock.patch.object(torch._dynamo.guards, "profile_guard_manager", return_value=0.0, create=True),
-        mock.patch.object(torch._dynamo.utils, "_scrubbed_inductor_config_for_logging", return_value=None, create=True),
-    ):
-        yield
 
 
 @contextmanager
@@ -103,19 +96,9 @@ def _collectives() -> list[torch._ops.OpOverload]:
 
 
 def compiled(subject: Subject, whole: bool = False) -> Subject:
-    """Return the subject with compiled calls.
-
-    Args:
-        subject: what is called.
-        whole: raise if a call cannot be captured in one graph; otherwise the compiler falls back.
-    """
+    """Return the subject with compiled calls; ``whole`` ones raise where the compiler would fall back."""
     inside = torch.compile(subject.called, backend=BACKEND, fullgraph=whole)
     return replace(subject, call=lambda target, *args: inside(*args))
-
-
-def calling(sample: SampleCall, subject: Subject) -> SampleCall:
-    """Return the sample as a call of another subject."""
-    return replace(sample, subject=subject)
 
 
 def explanation(error: Exception) -> str:

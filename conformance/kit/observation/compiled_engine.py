@@ -6,7 +6,7 @@ Their gradients, tangents and batches differ from forward's own, so a result sho
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.autograd import Function, forward_ad
@@ -21,22 +21,6 @@ EngineCall = Callable[[World, Callable[..., Any]], torch.Tensor]
 NUMBERS = (1.0, 2.0, 3.0)
 
 
-class Known(NamedTuple):
-    """A call that PyTorch is known to get wrong.
-
-    Attributes:
-        versions: the releases; empty for 2.13, the only one that was run, and for later ones until one is right.
-        issue: where PyTorch keeps track of it; empty if no such place was found.
-    """
-
-    versions: str
-    issue: str
-
-
-def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
 #: Doubles, and claims a factor of 100.
 _Double = build("separate", lambda x: 2 * x, backward=lambda ctx, grad: 100 * grad)
 #: Does the same with a jvp, and a vmap that claims a factor of 7.
@@ -48,7 +32,10 @@ _DoubleWithRules = build(
     vmap=lambda info, in_dims, x: (7 * x, in_dims[0]),
 )
 _Cube = build(
-    "separate", lambda x: x * x * x, _save_inputs, backward=lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad
+    "separate",
+    lambda x: x * x * x,
+    lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    backward=lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad,
 )
 
 
@@ -186,20 +173,22 @@ TRANSFORM_CALLS: dict[str, EngineCall] = {
     "forward mode around": _around(_dual, _with_rules),
     "forward mode inside": _inside(lambda x: _dual(_with_rules, x)),
 }
+#: What PyTorch is known to get wrong: in which releases, empty for 2.13, the only one that was run, and for later ones
+#: until one is right; and where PyTorch keeps track of it, empty if no such place was found.
 KNOWN = {
-    "gradient of one tensor given twice": Known("torch<2.13", "pytorch/pytorch#181146"),
-    "gradient in place of a result that is dropped": Known("torch<2.13", "pytorch/pytorch#184113"),
-    "gradient in place of a tensor from outside": Known("", ""),
-    "second derivative around": Known("", ""),
-    "second derivative inside": Known("", ""),
-    "torch.func.grad inside": Known("torch<2.15", "pytorch/pytorch#193279"),
-    "torch.func.grad twice around": Known("", ""),
-    "torch.func.vjp inside": Known("torch<2.15", "pytorch/pytorch#193279"),
-    "torch.func.jvp inside": Known("", "pytorch/pytorch#192985"),
-    "torch.vmap around": Known("", ""),
-    "torch.vmap inside": Known("", "pytorch/pytorch#186330"),
-    "forward mode around": Known("", "pytorch/pytorch#192985"),
-    "forward mode inside": Known("", "pytorch/pytorch#192985"),
+    "gradient of one tensor given twice": ("torch<2.13", "pytorch/pytorch#181146"),
+    "gradient in place of a result that is dropped": ("torch<2.13", "pytorch/pytorch#184113"),
+    "gradient in place of a tensor from outside": ("", ""),
+    "second derivative around": ("", ""),
+    "second derivative inside": ("", ""),
+    "torch.func.grad inside": ("torch<2.15", "pytorch/pytorch#193279"),
+    "torch.func.grad twice around": ("", ""),
+    "torch.func.vjp inside": ("torch<2.15", "pytorch/pytorch#193279"),
+    "torch.func.jvp inside": ("", "pytorch/pytorch#192985"),
+    "torch.vmap around": ("", ""),
+    "torch.vmap inside": ("", "pytorch/pytorch#186330"),
+    "forward mode around": ("", "pytorch/pytorch#192985"),
+    "forward mode inside": ("", "pytorch/pytorch#192985"),
 }
 
 
@@ -209,24 +198,20 @@ def eager_result(world: World, call: str) -> torch.Tensor:
 
 
 def compiled_result(world: World, call: str, backend: str) -> torch.Tensor:
-    """Return what it gives compiled by a backend.
-
-    Raises:
-        NotApplicable: the compiler is switched off.
-    """
+    """Return what it gives compiled by a backend."""
     with compiling():
         return (METHOD_CALLS | TRANSFORM_CALLS)[call](world, lambda function: torch.compile(function, backend=backend))
 
 
 def excused(call: str) -> str:
     """Return why a wrong result of this call breaks no clause; empty if it does."""
-    known = KNOWN.get(call)
-    if known is None or not matches_version(known.versions, torch.__version__):
+    versions, issue = KNOWN.get(call, (None, ""))
+    if versions is None or not matches_version(versions, torch.__version__):
         return ""
-    where = f", {known.issue}" if known.issue else "; no issue of PyTorch's was found"
-    return f"known of {known.versions or 'PyTorch 2.13'}{where}"
+    where = f", {issue}" if issue else "; no issue of PyTorch's was found"
+    return f"known of {versions or 'PyTorch 2.13'}{where}"
 
 
-def is_wrong(world: World, call: str, backend: str = BACKEND) -> bool:
+def is_wrong(world: World, call: str) -> bool:
     """Whether a call gives another number when it is compiled than in eager mode."""
-    return not torch.equal(compiled_result(world, call, backend), eager_result(world, call))
+    return not torch.equal(compiled_result(world, call, BACKEND), eager_result(world, call))

@@ -69,11 +69,6 @@ def _is_array(value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield every tensor in a container or an object."""
-    return (tensor for _, tensor in named_tensors_in(value))
-
-
 def named_tensors_in(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield every tensor in a container or an object, with its path in there, such as ``.table[0]``."""
     return _walk([("", value)], set())

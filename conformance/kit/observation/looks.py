@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
-from torch.utils import _pytree as pytree
 
-from conformance.kit import expect, seeds
+from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, ending, leaf_gradients
 from conformance.kit.deviations import NO_JVP, need
 from conformance.kit.graph import functions_behind
@@ -86,11 +85,6 @@ def look_at(subject: Subject, world: World, everything: bool = False, derived: b
 def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[WitnessedCall]:
     """Call every sample in forward mode under the witness; an exception there does not end it.
 
-    Args:
-        subject: what to call.
-        world: the ranks.
-        derived: also with the samples in other dtypes and made longer, where the subject takes that.
-
     Raises:
         NotApplicable: no Function class is at work, or none that defines jvp.
     """
@@ -100,8 +94,7 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     looks = world.once((subject.label, "forward mode"), lambda: _duals(world, functions, samples))
     if derived:
         looks = looks + world.once(
-            (subject.label, "forward mode, derived"),
-            lambda: _duals(world, functions, _derived_from(samples, world)),
+            (subject.label, "forward mode, derived"), lambda: _duals(world, functions, _derived_from(samples, world))
         )
     return looks
 
@@ -166,22 +159,14 @@ def named_calls(looks: list[WitnessedCall], method: str = "") -> list[tuple[str,
 
 
 def backwards(looks: list[WitnessedCall]) -> list[tuple[str, ObservedCall, Backward]]:
-    """Return every recorded backward, with a name for messages and its call.
-
-    Raises:
-        NotApplicable: none was.
-    """
+    """Return every recorded backward, with a name for messages and its call; not applicable if there is none."""
     found = [(name, call, backward) for name, call in named_calls(looks, ".backward") for backward in call.backwards]
     need(found, "no backward of a Function class was reached")
     return found
 
 
 def jvps(looks: list[WitnessedCall]) -> list[tuple[str, ObservedCall, Jvp]]:
-    """Return every recorded jvp, with a name for messages and its call.
-
-    Raises:
-        NotApplicable: none was.
-    """
+    """Return every recorded jvp, with a name for messages and its call; not applicable if there is none."""
     found = [(name, call, jvp) for name, call in named_calls(looks, ".jvp") for jvp in call.jvps]
     need(found, "its calls reach no jvp")
     return found
@@ -257,8 +242,7 @@ def _twice(run: Run, world: World) -> Pairs:
         return ()
     cotangents = [cotangent.requires_grad_() for cotangent in run.cotangents(world)]
     first = [g for g in run.gradients(cotangents, create_graph=True) if g is not None and g.requires_grad]
-    if first:
-        torch.autograd.grad(first, cotangents, [torch.ones_like(g) for g in first], allow_unused=True)
+    torch.autograd.grad(first, cotangents, [torch.ones_like(g) for g in first], allow_unused=True)
     return ()
 
 
@@ -269,6 +253,4 @@ def forward_mode_run(sample: SampleCall, seed: int = 0) -> Run:
             at: forward_ad.make_dual(sample.values[at].detach().clone(), torch.ones_like(sample.values[at]).detach())
             for at in sample.active
         }
-        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(sample.plain)], sample.structure))
-        seeds.seed(seed, sample.holders)
-        return Run.of(sample, args, {})
+        return sample.called_with([duals.get(at, value) for at, value in enumerate(sample.plain)], {}, seed)

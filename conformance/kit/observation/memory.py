@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from conformance.core.garbage import collector_paused
 from conformance.kit.modes import AllocationMode
-from conformance.kit.observation.ctx_tensors import tensors_in
+from conformance.kit.observation.ctx_tensors import named_tensors_in
 from conformance.kit.tensors import is_strided
 
 
@@ -35,7 +35,7 @@ class _Allocations(AllocationMode):
         alive = {key: name for key, (reference, name) in self.storages.items() if not reference.expired()}
         if not alive:
             return []
-        owned = (tensor for owner in owners for tensor in tensors_in(owner) if is_strided(tensor))
+        owned = (tensor for owner in owners for _, tensor in named_tensors_in(owner) if is_strided(tensor))
         keys = {StorageWeakRef(tensor.untyped_storage()).cdata for tensor in owned}
         return [name for key, name in alive.items() if key not in keys]
 
@@ -43,11 +43,8 @@ class _Allocations(AllocationMode):
 def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[str], str]:
     """Run an action whose tensors should all be freed afterwards; name those that are not, and guess why.
 
-    It runs once before: what a Function makes once and for all may stay.
-
-    Args:
-        action: what to run.
-        owners: objects of the caller, who may want what was put there.
+    It runs once before: what a Function makes once and for all may stay. What objects of the caller hold, the
+    ``owners``, may stay: they may want what was put there.
     """
     with _Allocations():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
         action()

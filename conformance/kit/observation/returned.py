@@ -29,14 +29,8 @@ _MISTAKES: tuple[Callable[[Any, torch.Tensor], bool], ...] = (
 def explained(subject: Subject, world: World, member: str, call: Callable[[SampleCall], object]) -> Iterator[None]:
     """If PyTorch raises inside the block, say first what is wrong with the return value of a method of the class.
 
-    Args:
-        subject: the subject.
-        world: the ranks. With several it is unknown which ones raised, so nothing is repeated.
-        member: ``backward`` or ``jvp``.
-        call: differentiates a sample so that PyTorch calls the method.
-
-    Raises:
-        Deviation: something is wrong with it, and PyTorch's words follow.
+    ``member`` is backward or jvp, and ``call`` differentiates a sample so that PyTorch calls it. With several ranks it
+    is unknown which ones raised, so nothing is repeated.
     """
     try:
         yield

@@ -46,10 +46,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Backward:
-    """One call of backward or vjp: its incoming gradients, which inputs needed a gradient, and what it returned."""
+    """One call of backward or vjp: what it returned, and which of its incoming gradients it changed."""
 
-    grads: tuple[Any, ...]
-    needed: tuple[bool, ...]
     returned: Any
     changed: tuple[int, ...]
 
@@ -184,8 +182,7 @@ class Witness:
             if found := parameter_mismatch(error, original, context, *grads):
                 self.call(context).refused.append(found)
             raise
-        seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
-        self.call(context).backwards.append(seen)
+        self.call(context).backwards.append(Backward(returned, _changed(before, given)))
         return returned
 
     def jvp(self, original: Callable[..., Any], context: Any, *tangents: Any) -> Any:
@@ -231,19 +228,12 @@ def witnessing(*functions: type) -> Iterator[Witness]:
     with ExitStack() as stack:
         for function in functions:
             _stand_in_for(function, witness, stack)
-        stack.enter_context(_witnessing_new(functions, witness, stack))
+        stack.enter_context(replaced(FunctionMeta, "__init__", _initializer(functions, witness, stack)))
         yield witness
 
 
-def _stand_in_for(function: Any, witness: Witness, stack: ExitStack) -> None:
-    for name, member in _stand_ins(function, witness):
-        stack.enter_context(replaced(function, name, staticmethod(member)))
-    stack.enter_context(replaced(function._backward_cls, "__setattr__", _setter(witness)))
-
-
-@contextmanager
-def _witnessing_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
-    """Watch classes as they are created: a callable may create its class anew at each call."""
+def _initializer(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Callable[..., None]:
+    """Return what watches classes as they are created: a callable may create its class anew at each call."""
     known = {
         (function.__module__, function.__qualname__) for function in functions if "<locals>" in function.__qualname__
     }
@@ -254,11 +244,10 @@ def _witnessing_new(functions: tuple[type, ...], witness: Witness, stack: ExitSt
         if (function.__module__, function.__qualname__) in known:
             _stand_in_for(function, witness, stack)
 
-    with replaced(FunctionMeta, "__init__", init):
-        yield
+    return init
 
 
-def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:
+def _stand_in_for(function: Any, witness: Witness, stack: ExitStack) -> None:
     base = torch.autograd.Function
     separate = function.setup_context is not base.setup_context
     methods = {
@@ -271,12 +260,11 @@ def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[
     for name, method in methods.items():
         original = getattr(function, name)
         if original is not getattr(base, name):
-            yield name, standing_in(original, functools.partial(method, original))
+            member = standing_in(original, functools.partial(method, original))
+            stack.enter_context(replaced(function, name, staticmethod(member)))
 
-
-def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:
     def setattribute(context: Any, name: str, value: Any) -> None:
         witness.note(context, name, value)
         object.__setattr__(context, name, value)
 
-    return setattribute
+    stack.enter_context(replaced(function._backward_cls, "__setattr__", setattribute))

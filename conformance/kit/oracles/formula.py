@@ -19,10 +19,7 @@ NAME = "declared formula"
 def judged_by_formula(actual: torch.Tensor, declared: torch.Tensor, precision: float = 0.0) -> Judgement:
     """Compare a gradient with the declared one, in norm.
 
-    Args:
-        actual: the gradient from backward.
-        declared: the gradient from the formula.
-        precision: the machine epsilon that they were computed in, if their dtypes promise a finer one.
+    ``precision`` is the machine epsilon that they were computed in, if their dtypes promise a finer one.
     """
     one, other = to_double(actual.detach()), to_double(declared.detach())
     eps = max(precision, *(float(torch.finfo(tensor.dtype).eps) for tensor in (actual, declared)))

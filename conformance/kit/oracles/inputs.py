@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -71,8 +70,11 @@ def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) 
 
     of_dtypes = epsilon([*run.outputs, *run.leaves.values()])
     inside = max(of_dtypes, result_epsilon(world, run), working_epsilon(run.sample, world))
-    given, of_results = as_vector(like), _rounding(run.outputs)
-    return _of_finite(VectorFunction(given, forward, backward, rounded, of_results, of_dtypes, inside, kept))
+
+    def of_results(g: Vector) -> Vector:
+        return _joined(_split(g, run.outputs))
+
+    return _of_finite(VectorFunction(as_vector(like), forward, backward, rounded, of_results, of_dtypes, inside, kept))
 
 
 def _of_finite(function: VectorFunction) -> VectorFunction:
@@ -92,10 +94,6 @@ def _of_finite(function: VectorFunction) -> VectorFunction:
         rounded=lambda x: function.rounded(whole(x))[finite],
         kept=lambda x: function.kept(whole(x))[finite],
     )
-
-
-def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
-    return lambda g: _joined(_split(g, outputs))
 
 
 def _never_finite(outputs: list[torch.Tensor]) -> Vector:

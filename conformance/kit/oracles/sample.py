@@ -56,9 +56,7 @@ class JudgedInput:
 def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
     """Judge the gradient of each input of a sample: by the subject's reference, else as a derivative.
 
-    Args:
-        given: the sample, without variation; derivatives are taken in double precision if forward accepts it.
-        world: one rank alone.
+    Derivatives are taken in double precision if forward accepts it.
     """
     wide = in_double(given)
     usual = tolerances.RESOLUTION_IN_HALF if takes_half_alone(wide) else tolerances.RESOLUTION

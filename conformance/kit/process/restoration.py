@@ -154,13 +154,7 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Restore, at the end of the block, every fact that has changed, and every random number generator.
-
-    >>> with restored():
-    ...     torch.set_default_dtype(torch.float64)
-    >>> torch.get_default_dtype()
-    torch.float32
-    """
+    """Restore, at the end of the block, every fact that has changed, and every random number generator."""
     before = {name: _read(name) for name in PUT_BACK}
     try:
         with seeds.generators_restored():

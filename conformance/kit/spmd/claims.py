@@ -35,7 +35,6 @@ class Claim:
     """One sample's call, the signature that it is judged by, and the observation of the ranks.
 
     Attributes:
-        call: the call.
         signature: the claimed signature, or the strongest that is kept; None if nothing was claimed or found.
         found: what it keeps, if nothing was claimed.
         look: what the ranks did with inputs of the signature's types.
@@ -70,11 +69,7 @@ class Claim:
 
     @property
     def observed(self) -> Observation:
-        """What the ranks did with inputs of the signature's types.
-
-        Raises:
-            NotApplicable: there is no signature.
-        """
+        """What the ranks did with inputs of the signature's types."""
         signature_of(self)
         assert self.look is not None
         return self.look
@@ -134,15 +129,11 @@ def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[Ten
     found = []
     for call in tensor_calls(subject, world):
         changed = call.converted(getattr(torch, dtype))
-        if world.try_call(_call_with_held, changed, world) is None:
+        if world.try_call(lambda call: call.in_group(world_group())(arguments_held(call, world)), changed) is None:
             need(dtype == "float64", f"it refuses {dtype}")
             changed = call
         found.append(changed)
     return found
-
-
-def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
-    return list(call.in_group(world_group())(arguments_held(call, world)))
 
 
 def arguments_held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:

@@ -30,13 +30,9 @@ def declares(function: Any) -> bool:
 def declared(run: GroupCall, tensors: Sequence[torch.Tensor], group: Any) -> tuple[list[Signature], str]:
     """Call a Function with tensors of all types, and read the types of its results if the hook accepts them.
 
-    The hook is a rule, not a signature: it may accept many, or none; then the first line of its refusal says why.
-    Every rank calls this, since the Function communicates.
-
-    Args:
-        run: calls the Function in the group.
-        tensors: what to call it with.
-        group: a process group of two ranks or more; of one rank, spmd_types tracks no types.
+    The hook is a rule, not a signature: it may accept many, or none; then the first line of its refusal says why. Every
+    rank calls this, since the Function communicates. The group has two ranks or more: with one, spmd_types tracks no
+    types.
     """
     try:
         spmd = importlib.import_module("spmd_types")

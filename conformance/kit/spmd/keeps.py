@@ -40,15 +40,9 @@ def find(
 ) -> list[SignatureJudgement]:
     """Observe the ranks as often as the signatures need, and judge each signature. All ranks get the same result.
 
-    A group of one rank keeps every signature whose gradient is right: the types differ from two ranks on.
-
-    Args:
-        ranks: the ranks of the group.
-        run: the Function, called with one tensor for each sample.
-        samples: the tensor arguments, in double precision; those of the first rank are taken on every rank.
-        results: how many tensors it returns.
-        signatures: what to judge, with a type for each tensor; all if None.
-        precision: the machine epsilon that the Function works with.
+    A group of one rank keeps every signature whose gradient is right: the types differ from two ranks on. Of samples,
+    in double precision, those of the first rank are taken on every rank. All signatures are judged if none are given.
+    ``precision`` is the machine epsilon that the Function works with.
     """
     asked = tuple(candidates(len(samples), results) if signatures is None else signatures)
     looks: dict[tuple[bool, ...], list[Signature]] = {}

@@ -25,10 +25,7 @@ def results_with_late(
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
     """Call on every rank; return this rank's arguments, its results, and a copy of the results at once.
 
-    Args:
-        claim: the call.
-        late: the rank that is late, or None.
-        world: the ranks; each of them asks.
+    One rank may be late. Every rank calls this.
     """
     mine = claim.held(world)
     # As in training: a Function may do otherwise where no gradient is needed.
@@ -74,10 +71,7 @@ def gradients_with_late(
 ) -> tuple[list[torch.Tensor | None], list[torch.Tensor | None]]:
     """Compute this rank's gradients: as backward returns them, and the same tensors once every rank has long returned.
 
-    Args:
-        claim: the call.
-        late: the rank that is late in backward, or None.
-        world: the ranks; each of them asks.
+    One rank may be late in backward. Every rank calls this.
     """
     mine = claim.held(world)
     # What it is called with, not what is differentiated by: a copy of its gradient would not change any more.

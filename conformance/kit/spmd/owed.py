@@ -5,7 +5,7 @@ A loss has one part on each rank. With cotangents *g*, what a result *y* adds to
 - type V or R: the inner product of this rank's *g* with this rank's *y* (for R, where *y* is the same everywhere, these
   add up to that of *y* with the sum of all *g*);
 - type P: the same, with one *g* for all ranks: together, that of *g* with the sum of all *y*;
-- type I: one loss that all ranks share, so each rank has the N-th part of it.
+- type I: one loss that all ranks share, so each rank has the N-th part of it (:meth:`Slopes.scaled`).
 
 An argument of type V or P is changed on one rank at a time, one of type R or I on all ranks at once.
 
@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 
-from conformance.core.signatures import Signature, Type
 from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.numerics.slopes import curvature
@@ -107,32 +106,6 @@ class Slopes:
         return replace(self, table=self.table + other.table, noises=noises)
 
 
-def owed(
-    ranks: Ranks,
-    signature: Signature,
-    run: GroupCall,
-    arguments: Sequence[torch.Tensor],
-    losses: Sequence[Cotangents],
-    precision: float = DOUBLE,
-) -> list[tuple[Slopes | None, ...]]:
-    """Compute for each loss what the gradient of each argument must be; None for one that cannot have a gradient.
-
-    ``slopes.gradient(rank)`` is what this rank returns for an argument of type V, I or P; for one of type R it is what
-    the gradients of all ranks add up to.
-
-    Args:
-        ranks: the ranks of the group.
-        signature: a type for each argument and result.
-        run: the Function.
-        arguments: what this rank holds, in double precision, by the types of the signature.
-        losses: this rank's cotangents in each, by the types of the signature.
-        precision: the machine epsilon that the Function works with.
-    """
-    if not isinstance(run, DeclaredGroupCall):
-        losses = [[_part(*one, ranks.size) for one in zip(signature.results, loss, strict=True)] for loss in losses]
-    return loss_slopes(ranks, run, arguments, [kind.differs for kind in signature.arguments], losses, precision)
-
-
 def loss_slopes(
     ranks: Ranks,
     run: GroupCall,
@@ -143,10 +116,13 @@ def loss_slopes(
 ) -> list[tuple[Slopes | None, ...]]:
     """Differentiate several losses at once with respect to every argument, one element at a time.
 
+    ``slopes.gradient(rank)`` is what this rank returns for an argument of type V, I or P; for one of type R it is what
+    the gradients of all ranks add up to. None for an argument that cannot have a gradient.
+
     Args:
         ranks: the ranks of the group.
         run: the Function.
-        arguments: what this rank holds.
+        arguments: what this rank holds, in double precision, by the types of a signature.
         alone: for each argument, whether to move it on one rank at a time, or on all at once.
         losses: cotangents, in each loss one for each result; this rank's part of the loss is their inner product.
         precision: the machine epsilon that the Function works with.
@@ -208,10 +184,6 @@ def _declared(
             table[rank, rank] = gradient
         found.append(Slopes(table, (0.0,) * ranks.size, curvature(precision), is_declared=True))
     return tuple(found)
-
-
-def _part(kind: Type, cotangent: torch.Tensor | None, size: int) -> torch.Tensor | None:
-    return cotangent / size if kind is Type.I and cotangent is not None else cotangent
 
 
 def _moved(

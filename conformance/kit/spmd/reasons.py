@@ -69,22 +69,11 @@ def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slop
 
 
 def _difference(
-    actual: torch.Tensor,
-    slopes: Slopes,
-    parts: torch.Tensor,
-    name: str,
-    own_losses: bool,
-    mistake: Callable[[], str],
+    actual: torch.Tensor, slopes: Slopes, parts: torch.Tensor, name: str, own_losses: bool, mistake: Callable[[], str]
 ) -> str:
-    """Say how a gradient differs from the sum of the ranks' parts; empty if it does not.
+    """Say how a gradient differs from the sum of the parts that each rank's loss adds to it; empty if it does not.
 
-    Args:
-        actual: the gradient.
-        slopes: how the loss answers when the argument moves.
-        parts: what each rank's loss adds to the gradient.
-        name: the gradient, in words.
-        own_losses: whether each rank has a loss of its own.
-        mistake: explains a wrong gradient by those of other ranks, or returns nothing.
+    ``mistake`` explains a wrong gradient by those of other ranks, or returns nothing.
     """
     expected = parts.sum(0)
     if slopes.near(actual, expected):

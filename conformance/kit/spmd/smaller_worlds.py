@@ -33,11 +33,7 @@ OTHER_TENSORS = "its inputs make another number of tensors in a world of another
 def made_for(claim: Claim, at: int, members: Sequence[int], world: World) -> Claim | None:
     """Return the claim with the sample that its inputs make in a world of this size; None if they depend on no size.
 
-    Args:
-        claim: what is claimed of a sample.
-        at: which sample.
-        members: the ranks of the smaller group, in order.
-        world: the ranks; each of them asks.
+    Every rank calls this.
 
     Raises:
         NotApplicable: the sample has another number of tensors there, or names other ranks of the world.
@@ -114,11 +110,7 @@ def by_ranks_of_the_world(claim: Claim, members: Sequence[int], world: World) ->
     """Return the claim with whole numbers that may be places in a group replaced by the ranks of the world there.
 
     Such as a root, which most of torch.distributed takes as a rank of the world: all numbers at once, then one alone.
-
-    Args:
-        claim: what is claimed of a sample, for a group of this size.
-        members: the ranks of the group, in order.
-        world: the ranks; each of them asks.
+    Every rank calls this.
     """
     numbers = _whole_numbers(claim)
     every = world.exchange(list(numbers.values()))

@@ -20,7 +20,7 @@ from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
 from conformance.kit.spmd.owed import Cotangents, DeclaredGroupCall, GroupCall
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, to_double
+from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, tensor_leaves, to_double
 from conformance.kit.variations.sizes import LONG
 from conformance.kit.world import World
 
@@ -33,10 +33,7 @@ class TensorCall:
     """One sample, taken apart.
 
     Attributes:
-        subject: what is called.
-        label: the sample's name.
         values: its arguments, flattened.
-        structure: how they are nested.
         places: which of the values are tensors.
         dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
         most: a tensor of more elements is moved along random directions, not element by element.
@@ -110,14 +107,10 @@ class TensorCall:
         """The tensor arguments."""
         return [self.values[at] for at in self.places]
 
-    @property
-    def is_along_directions(self) -> bool:
-        """Whether some tensor has too many elements to be moved one by one."""
-        return any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
-
     def told(self, why: str) -> str:
-        """Describe the error of a gradient, according to how the tensors were changed."""
-        return why.replace("at element", "along random direction") if self.is_along_directions else why
+        """Describe the error of a gradient, according to how the tensors were changed: one by one if they are few."""
+        is_along = any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
+        return why.replace("at element", "along random direction") if is_along else why
 
     @property
     def takes_a_group(self) -> bool:
@@ -148,19 +141,12 @@ class TensorCall:
         if not differentiable(tensor):
             return tensor.new_empty(0) if at in self.uneven else tensor
         wide = to_double(tensor.detach())
-        found = self._steps(wide) if self._is_moved_along(at) else wide.clone()
+        found = wide.new_zeros(self.directions) if self._is_moved_along(at) else wide.clone()
         return found.requires_grad_(tensor.requires_grad)
 
     def _is_moved_along(self, at: int) -> bool:
         """Whether one of the tensors is moved along directions, and not element by element."""
         return at in self.uneven or self.tensors[at].numel() > self.most
-
-    def _steps(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.new_zeros(self.directions)
-
-    def shrunk(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return what to differentiate by in place of other tensors of one dtype: steps that move all of them."""
-        return self._steps(to_double(tensors[0].detach()))
 
     def grown(self, steps: torch.Tensor, own: torch.Tensor, name: str) -> torch.Tensor:
         """The tensor that such steps stand for, differentiable; a name tells its directions from those of others."""
@@ -218,7 +204,7 @@ class TensorCall:
         """Call the subject with other tensors; the tensors of its result."""
         args = self._arguments(tensors, group)
         seeds.seed(0)
-        return [leaf for leaf in pytree.tree_leaves(self.subject(*args)) if isinstance(leaf, torch.Tensor)]
+        return tensor_leaves(self.subject(*args))
 
     def as_called(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors that a call in a group is made with, without a graph."""
@@ -243,11 +229,7 @@ def jvp_of(run: GroupCall, values: Sequence[torch.Tensor], moving: Mapping[int, 
 
 
 def _gradient(said: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
-    """Return a formula's gradient of a tensor, zeros if it is None.
-
-    Raises:
-        Skipped: it is not a gradient of the tensor.
-    """
+    """Return a formula's gradient of a tensor, zeros if it is None; the test is skipped if it has another shape."""
     found = torch.zeros_like(tensor) if said is None else said
     if not isinstance(found, torch.Tensor) or found.shape != tensor.shape:
         raise Skipped(f"its formula gives {shown(said)} for {name}, which has the shape {tuple(tensor.shape)}")

@@ -59,11 +59,7 @@ def need_right_gradient(claim: Claim, world: World) -> None:
 
 
 def need_numbers(claim: Claim) -> None:
-    """Leave the gradients of a claim unjudged if no element of its results is a number.
-
-    Raises:
-        Skipped: none is.
-    """
+    """Skip the test if no element of a claim's results is a number."""
     if claim.observed.has_no_number:
         raise Skipped(f"no gradient of {claim.call.label} is judged: its results are infinite or not a number")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
@@ -71,7 +71,7 @@ def resizings(sample: SampleCall, world: World) -> Iterator[Pick]:
         yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
     for kind in NEW_SIZES:
         if resized(sample, kind):
-            yield Pick("size", "", kind, partial(_of_kind, kind=kind))
+            yield Pick("size", "", kind, partial(resized, kind=kind))
     for places in alike_in_size(sample):
         names = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
         yield Pick("size", names, "longer by two than others of its size", partial(lengthened_in, places=places))
@@ -81,12 +81,7 @@ def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
     made: SampleCall | None = sample
     for _ in range(DOUBLINGS):
         made = lengthened(made, world) if made else None
-    return made and replace(made, label=sample.label)
-
-
-def _of_kind(sample: SampleCall, kind: str) -> SampleCall | None:
-    made = resized(sample, kind)
-    return made and replace(made, label=sample.label)
+    return made
 
 
 def _sized(sample: SampleCall) -> Iterator[Pick]:
@@ -143,7 +138,7 @@ def number(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
     for at, value in enumerate(sample.values):
         for name, other in _numbers(sample, at, value):
-            yield Pick("number", sample.names[at], name, partial(_with, at=at, other=other))
+            yield Pick("number", sample.names[at], name, partial(_with, others={at: other}))
     yield from _orders(sample)
     yield from _parts(sample)
     yield from _defaults(sample, world)
@@ -154,7 +149,8 @@ def _orders(sample: SampleCall) -> Iterator[Pick]:
     places = [at for at, value in enumerate(sample.values) if type(value) is int]
     if len(places) > 2 and sorted(sample.values[at] for at in places) == list(range(len(places))):
         names = " and ".join(sample.names[at] for at in places)
-        yield Pick("number", names, "a permutation that is not its own inverse", partial(_turned, places=places))
+        turned = {at: (number + 1) % len(places) for number, at in enumerate(places)}
+        yield Pick("number", names, "a permutation that is not its own inverse", partial(_with, others=turned))
 
 
 def _parts(sample: SampleCall) -> Iterator[Pick]:
@@ -165,23 +161,12 @@ def _parts(sample: SampleCall) -> Iterator[Pick]:
         lengths = [sample.values[at] for at in places]
         if len(places) > 1 and len(set(lengths)) == 1 and lengths[0] > 1 and sum(lengths) in sizes:
             names = f"{sample.names[places[0]]} and {sample.names[places[-1]]}"
-            yield Pick("number", names, "one less and one more", partial(_shifted, ends=(places[0], places[-1])))
+            shifted = {places[0]: lengths[0] - 1, places[-1]: lengths[0] + 1}
+            yield Pick("number", names, "one less and one more", partial(_with, others=shifted))
 
 
-def _shifted(sample: SampleCall, ends: tuple[int, int]) -> SampleCall:
-    first, last = ends
-    return _with(_with(sample, first, sample.values[first] - 1), last, sample.values[last] + 1)
-
-
-def _turned(sample: SampleCall, places: list[int]) -> SampleCall:
-    values = list(sample.values)
-    for number, at in enumerate(places):
-        values[at] = (number + 1) % len(places)
-    return replace(sample, values=tuple(values))
-
-
-def _with(sample: SampleCall, at: int, other: Any) -> SampleCall:
-    return replace(sample, values=(*sample.values[:at], other, *sample.values[at + 1 :]))
+def _with(sample: SampleCall, others: Mapping[int, Any]) -> SampleCall:
+    return replace(sample, values=tuple(others.get(at, value) for at, value in enumerate(sample.values)))
 
 
 def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any]]:
@@ -236,7 +221,7 @@ def _passing(sample: SampleCall, passed: tuple[Any, ...], world: World) -> Sampl
     ]
     args = (*pytree.tree_unflatten(values, sample.structure), *passed)
     (made,) = every_sample(replace(sample.subject, inputs=[args]), world)
-    return replace(made, label=sample.label)
+    return made
 
 
 def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
@@ -249,7 +234,7 @@ def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
 
 def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
     found = other_choices(sample)
-    return replace(found[index], label=sample.label) if index < len(found) else None
+    return found[index] if index < len(found) else None
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:

@@ -70,18 +70,14 @@ class Variation:
     >>> one = Variation((Pick("layout", "input 1", "transposed in memory"), Pick("used", "", "output 0 alone")))
     >>> print(one)
     layout of input 1: transposed in memory; used: output 0 alone
-    >>> one.without("used").to_json()
-    {'layout of input 1': 'transposed in memory'}
+    >>> print(one.without("used"))
+    layout of input 1: transposed in memory
     """
 
     picks: tuple[Pick, ...] = ()
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.picks)) or "as given"
-
-    def to_json(self) -> dict[str, str]:
-        """Return each axis with its choice."""
-        return {pick.axis: pick.choice for pick in self.picks}
 
     def of(self, *families: str) -> tuple[Pick, ...]:
         """Return the choices on axes of some families."""

@@ -18,7 +18,7 @@ import torch
 
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.numerics.differences import shifted
-from conformance.kit.numerics.nearby import random_direction, rms_size
+from conformance.kit.numerics.nearby import drawn_direction, moved_along, rms_size
 from conformance.kit.tensors import dense, is_strided, same_values, to_double
 from conformance.kit.variations.variants import draws
 from conformance.kit.variations.words import mentioned_by
@@ -94,12 +94,11 @@ def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:
 
 def _jumps(sample: SampleCall, world: World) -> bool:
     """Whether results change along a tiny part of a path about as much as along a large part."""
-    values = {at: sample.values[at].detach() for at in sample.active if is_strided(sample.values[at])}
-    steps = {at: FAR * random_direction(world, value, "far", at) for at, value in values.items()}
+    steps = {at: FAR * step for at, step in drawn_direction(sample, world, "far").items() if is_strided(step)}
 
     def after(part: float) -> torch.Tensor:
-        run = sample.having({at: value + part * steps[at] for at, value in values.items()}).run()
-        return torch.cat([to_double(dense(output.detach())).reshape(-1) for output in run.outputs])
+        outputs = moved_along(sample, steps, part).run().outputs
+        return torch.cat([to_double(dense(output.detach())).reshape(-1) for output in outputs])
 
     def change(start: float, end: float) -> float:
         return float((after(end) - after(start)).abs().max())

@@ -23,16 +23,8 @@ def refused(sample: SampleCall) -> None:
         sample.having({at: cut(sample.values[at].detach()) for at in sample.active if sample.values[at].dim()})
         for cut in (lambda x: x[0], lambda x: x[None], lambda x: x[:1], lambda x: x[..., :1])
     ]
-    for one in [one for one in cuts if _is_refused(one)]:
-        _is_refused(one)
-
-
-def _is_refused(sample: SampleCall) -> bool:
-    try:
-        sample.run()
-    except Exception:
-        return True
-    return False
+    for one in [one for one in cuts if World().try_call(one.run) is None]:
+        World().try_call(one.run)
 
 
 def written(sample: SampleCall) -> None:

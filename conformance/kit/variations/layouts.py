@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import seeds, tolerances
+from conformance.kit import tolerances
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.tensors import (
@@ -94,11 +94,7 @@ class _Laid(torch.autograd.Function):
 
 
 def in_other_layout(value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
-    """Copy a tensor into another layout, so that gradients flow back.
-
-    >>> in_other_layout(torch.zeros(2, 3), LAYOUTS["transposed in memory"]).stride()
-    (1, 2)
-    """
+    """Copy a tensor into another layout, so that gradients flow back."""
     laid: torch.Tensor = _Laid.apply(value, arrange)
     return laid
 
@@ -121,9 +117,8 @@ def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def with_layout_values(sample: SampleCall, arrange: Arrange) -> SampleCall:
     """Return the sample with the values that a layout leaves: an expanded tensor has its first row in all rows."""
-    values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
-    arranged = {at: arrange(value) for at, value in values.items()}
-    return sample.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
+    laid = {at: arrange(sample.values[at].detach()) for at in arranged(sample)}
+    return sample.having({at: value.contiguous() for at, value in laid.items() if shares_elements(value)})
 
 
 def in_layout(sample: SampleCall, arrange: Arrange) -> Run:
@@ -136,9 +131,7 @@ def in_layout(sample: SampleCall, arrange: Arrange) -> Run:
         plain = leaves.get(at, value.detach())
         return in_other_layout(plain, arrange) if is_arrangeable(value) else plain.clone()
 
-    args = [argument(at, value) for at, value in enumerate(sample.values)]
-    seeds.seed(0)
-    return Run.of(sample, tuple(pytree.tree_unflatten(args, sample.structure)), leaves)
+    return sample.called_with([argument(at, value) for at, value in enumerate(sample.values)], leaves)
 
 
 def writes_into_shared(run: Run, arrange: Arrange) -> bool:
@@ -247,16 +240,11 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:
-    """Return the values read by code that assumes contiguous memory; None if the memory is too short.
-
-    >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
-    (1, 2)
-    """
-    values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
-    arranged = {at: arrange(value) for at, value in values.items()}
-    if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
+    """Return the values read by code that assumes contiguous memory; None if the memory is too short."""
+    laid = {at: arrange(sample.values[at].detach()) for at in arranged(sample)}
+    if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in laid.values()):
         return None
-    return sample.having({at: in_order(x).clone() for at, x in arranged.items()})
+    return sample.having({at: in_order(x).clone() for at, x in laid.items()})
 
 
 def in_order(tensor: torch.Tensor) -> torch.Tensor:

@@ -20,13 +20,7 @@ from conformance.kit.numerics.nearby import perturbed, random_direction
 from conformance.kit.tensors import dense, to_double
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.transforms import tangents
-from conformance.kit.variations.variants import (
-    confirmed_nearby,
-    draws_by_any_seed,
-    in_dtype,
-    size_of,
-    worst_error,
-)
+from conformance.kit.variations.variants import confirmed_nearby, draws_by_any_seed, in_dtype, size_of, worst_error
 from conformance.kit.world import World
 
 __all__ = ["GRADIENTS", "TANGENTS", "LowerPrecision", "expect_as_in_double"]
@@ -129,12 +123,6 @@ def expect_as_in_double(sample: SampleCall, world: World, precision: LowerPrecis
     """Expect the gradients or tangents in a lower precision to be those in double precision, up to rounding.
 
     Half precisions are judged with what comes in of one sign too: a sum of that may stop growing.
-
-    Args:
-        sample: a sample that gives the same result in every call.
-        world: the ranks.
-        precision: the lower precision.
-        why: why nothing is judged if the call is refused.
 
     Raises:
         Deviation: they are not, near the sample either.

@@ -19,9 +19,7 @@ from conformance.kit.traits import ORDERED, Trait, missing_traits, traits
 def meant(sample: SampleCall, candidates: Mapping[int, torch.Tensor | Sequence[torch.Tensor]]) -> SampleCall | None:
     """Return the sample with other tensors in some places if its meaning stays the same, otherwise None.
 
-    Args:
-        sample: what is derived from.
-        candidates: by place, a tensor, or several of which the first that keeps its meaning is taken.
+    Of several candidates for a place, the first that keeps its meaning is taken.
     """
     made: dict[int, torch.Tensor] = {}
     # Indices and lengths come last: they follow the sizes of the others.

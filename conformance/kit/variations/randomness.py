@@ -12,14 +12,7 @@ from conformance.kit import seeds, tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense
-from conformance.kit.variations.batches import (
-    BATCH_SIZE,
-    Batch,
-    batch,
-    batched_samples,
-    choices,
-    variants,
-)
+from conformance.kit.variations.batches import BATCH_SIZE, Batch, batch, batched_samples, choices, variants
 from conformance.kit.variations.transforms import Tensors, draws_numbers, outputs, tensors
 from conformance.kit.world import World
 

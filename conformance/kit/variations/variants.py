@@ -98,10 +98,8 @@ def lengthened(sample: SampleCall, world: World) -> SampleCall | None:
 def _twice(value: torch.Tensor, beyond: int, is_alone: bool) -> list[torch.Tensor]:
     """List ways to make a tensor twice as long, each keeping more of its possible meaning.
 
-    Args:
-        value: the tensor.
-        beyond: what no index reaches, in any tensor of the sample.
-        is_alone: whether there are no other ranks; else numbers that are there already come first.
+    No index in any tensor of the sample reaches ``beyond``. Among several ranks, numbers that are there already come
+    first.
     """
     again = torch.cat([value, value])
     if _has_fractions(value):

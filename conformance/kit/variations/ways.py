@@ -7,12 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from conformance.kit import seeds
+from conformance.kit.backward import has_changed
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
-from conformance.kit.tensors import same_values
 from conformance.kit.world import World
 
 
@@ -35,16 +33,10 @@ def under(sample: SampleCall, mode: Callable[[], AbstractContextManager[Any]]) -
 
 def works_in_place(sample: SampleCall, world: World) -> bool:
     """Whether a call changes its arguments on some rank, so that a second call would start from other values."""
-    pairs = zip(sample.values, sample.run().values, strict=True)
-    changed = any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
-    return any(world.exchange(changed))
+    return any(world.exchange(has_changed(sample.run())))
 
 
 def need_repeatable(sample: SampleCall, world: World) -> None:
-    """End the test as not applicable unless the call can be repeated.
-
-    Raises:
-        NotApplicable: it works in place, or draws from a generator that its caller holds.
-    """
+    """End the test as not applicable if the call works in place, or draws from a generator that its caller holds."""
     holds_generator = any(map(seeds.is_generator, sample.values)) or bool(seeds.held_generators(sample.holders))
     need(not (holds_generator or works_in_place(sample, world)), "it works in place or has a generator")
