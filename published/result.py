@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -149,5 +150,5 @@ def _finding(clause: ClauseResult) -> Finding:
         return Finding(clause.id, clause.level, clause.verdict, clause.reason)
     # If there are both, wrong values say more than an exception.
     first = min(guilty, key=lambda test: test.outcome != "fail")
-    said = (first.message or first.reason).partition("\n  File ")[0]
+    said = re.sub(r"0x[0-9a-f]{6,}", "0x...", (first.message or first.reason).partition("\n  File ")[0])
     return Finding(clause.id, clause.level, clause.verdict, said[:800], first.nodeid)
