@@ -202,6 +202,20 @@ class LastDimensionAlone(right.SumAlong):
         return whole.reshape(ctx.shape), None
 
 
+class LargestOfTheLastDimension(right.TopAlong):
+    """Puts gradients along the last dimension, as in the sample; along another one at elements that forward ignores.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.TopAlong.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(-1, places, grad), None, None, None
+
+
 class RadiusOfOneForgotten(right.OnASphere):
     """Forgets the number that a tensor holds, which is one in the sample.
 

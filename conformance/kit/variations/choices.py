@@ -1,7 +1,7 @@
 """Derive samples with another choice: a flag flipped, a string or enum member swapped.
 
-Strings are those that the subject's source compares with. A subject may refuse them, and need not have a derivative for
-them: a flag may ask for rounding with a gradient that is passed straight through.
+Strings are those that the subject's source compares with; they stand in for None too. A subject may refuse them, and
+need not have a derivative for them: a flag may ask for rounding with a gradient that is passed straight through.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import re
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from itertools import pairwise
 from types import NoneType
 from typing import Any
@@ -124,13 +125,23 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
 
 
 def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
-    """Whether some element has a gradient although forward does not depend on it."""
+    """Whether some element has a gradient although forward does not depend on it.
+
+    If another element has none although forward depends on it, the gradient is in the wrong place.
+    """
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
         return False
+    numbers = dense(gradient).reshape(-1)
     places = torch.linspace(0, value.numel() - 1, min(value.numel(), PROBED_ELEMENTS)).round().long().tolist()
-    claimed = [place for place in places if bool(dense(gradient).reshape(-1)[place] != 0)]
-    return any(all(_is_same_moved(run, at, place, sign * PROBE_STEP) for sign in (1, -1)) for place in claimed)
+    claimed = [place for place in places if bool(numbers[place] != 0)]
+    others = [place for place in places if place not in claimed]
+    is_ignored = partial(_is_ignored, run, at)
+    return any(map(is_ignored, claimed)) and all(map(is_ignored, others))
+
+
+def _is_ignored(run: Run, at: int, place: int) -> bool:
+    return all(_is_same_moved(run, at, place, sign * PROBE_STEP) for sign in (1, -1))
 
 
 def _is_same_moved(run: Run, at: int, place: int, step: float) -> bool:
@@ -147,7 +158,7 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
         others = [other for other in type(value) if other is not value]
         names = mentioned_by(sample.subject.target).members
         return ([other for other in others if other.name in names] or others)[:IN_PLACE_OF_ONE]
-    if isinstance(value, str):
+    if isinstance(value, str) or value is None:
         groups, called = mentioned_by(sample.subject.target).words, _name(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
