@@ -123,7 +123,7 @@ def _is_meant(probe: Probe, there: Probe) -> bool:
         return False
     if all(one is other or isinstance(one, torch.Tensor) for one, other in pairs_of(probe, there)):
         return not all(map(same_values, probe.plain.results, there.plain.results))
-    is_number = all(one is other or type(one) in {int, float} for one, other in pairs_of(probe, there))
+    is_number = all(one is other or type(one) in {int, float, torch.Tensor} for one, other in pairs_of(probe, there))
     return has_meant_derivative(probe.sample, there.sample, there.world, is_number)
 
 

@@ -276,6 +276,24 @@ class TopAlong(Function):
         return grad.new_zeros(ctx.shape).scatter(ctx.dim, places, grad), None, None, None
 
 
+class LargestAlong(Function):
+    """Returns the largest number along a dimension."""
+
+    inputs = of_shapes((3, 5), others=(1,))
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.shape, ctx.dim = x.shape, dim
+        found, place = x.max(dim)
+        ctx.save_for_backward(place)
+        return found
+
+    @staticmethod
+    def backward(ctx, grad):
+        (place,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(ctx.dim, place.unsqueeze(ctx.dim), grad.unsqueeze(ctx.dim)), None
+
+
 class OnASphere(Function):
     """Scales rows to the length that a tensor of one number holds."""
 

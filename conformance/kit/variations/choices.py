@@ -61,21 +61,23 @@ def other_choices(sample: SampleCall) -> list[SampleCall]:
     return found[:MOST_CHOICES]
 
 
-def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, drawn: bool = False) -> bool:
-    """Whether a gradient can be expected to be the derivative at another choice, with ``drawn`` even if that draws.
+def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, is_number: bool = False) -> bool:
+    """Whether a gradient can be expected to be the derivative at another choice.
 
     If results stay the same, the choice may concern only the gradient, as reversing it does. If there is no gradient
-    left, or forward does not follow it, as for rounding, it is not meant to be the derivative.
+    left, or forward does not follow it, as for rounding, it is not meant to be the derivative. Another number, such as
+    a dimension, is expected to have one even if forward draws, and if the gradient is only in the wrong place.
     """
     here, there = sample.run(), other.run()
     if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
         return False
-    if _same_results(here, there) or (not drawn and draws(other, world)):
+    if _same_results(here, there) or (not is_number and draws(other, world)):
         return False
     before, after = (dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)) for run in (here, there))
     if any(_is_something(before[at]) and not _is_something(after[at]) for at in after):
         return False
-    return not any(_is_surrogate(there, at, gradient) for at, gradient in after.items() if gradient is not None)
+    given = [(at, gradient) for at, gradient in after.items() if gradient is not None]
+    return not any(_is_surrogate(there, at, gradient, may_be_misplaced=is_number) for at, gradient in given)
 
 
 def has_surrogate(sample: SampleCall, world: World) -> bool:
@@ -124,10 +126,10 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
     return gradient is not None and bool(dense(gradient).any())
 
 
-def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
+def _is_surrogate(run: Run, at: int, gradient: torch.Tensor, may_be_misplaced: bool = False) -> bool:
     """Whether some element has a gradient although forward does not depend on it.
 
-    If another element has none although forward depends on it, the gradient is in the wrong place.
+    If another element has none although forward depends on it, the gradient may be in the wrong place instead.
     """
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
@@ -137,7 +139,7 @@ def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
     claimed = [place for place in places if bool(numbers[place] != 0)]
     others = [place for place in places if place not in claimed]
     is_ignored = partial(_is_ignored, run, at)
-    return any(map(is_ignored, claimed)) and all(map(is_ignored, others))
+    return any(map(is_ignored, claimed)) and not (may_be_misplaced and not all(map(is_ignored, others)))
 
 
 def _is_ignored(run: Run, at: int, place: int) -> bool:
