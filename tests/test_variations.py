@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -120,6 +122,32 @@ def only_squared(x: torch.Tensor, y: torch.Tensor, squared: bool) -> torch.Tenso
 
 def refused(probe: Probe, variation: Variation) -> None:
     probe.go(variation)
+
+
+def test_a_size_at_which_tensors_get_too_large_is_refused() -> None:
+    subject = Subject(lambda x: x + x.unsqueeze(-1), inputs=[(torch.ones(3, dtype=DOUBLE),)])
+    (sample,) = every_sample(subject, World())
+    assert sample.having({0: torch.ones(1000, dtype=DOUBLE)}).run().tensors[0].numel() == 1000**2
+    with pytest.raises(NotApplicable, match="a tensor of more than 16,777,216 elements"):
+        sample.having({0: torch.ones(5000, dtype=DOUBLE)}).run()
+
+
+def test_a_refused_call_keeps_nothing_that_it_made() -> None:
+    made = []
+
+    def refusing() -> None:
+        large = torch.ones(3)
+        made.append(weakref.ref(large))
+        raise ValueError("refused")
+
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="refused") as caught:
+            World().together(refusing)
+        del caught
+        assert made[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_mistake_of_the_suite_is_no_refusal() -> None:

@@ -17,7 +17,7 @@ from conformance.kit import seeds
 from conformance.kit.answers import OPERATIONS
 from conformance.kit.backward import has_backward
 from conformance.kit.copies import argument_copy, given_copy, in_layout_of
-from conformance.kit.modes import FEW_OPERATIONS, CountingMode, EndingMode
+from conformance.kit.modes import FEW_ELEMENTS, FEW_OPERATIONS, CountingMode, EndingMode
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, freed, tensor_leaves, with_attributes
 from conformance.kit.world import World
@@ -123,12 +123,14 @@ class SampleCall:
 def ending(sample: SampleCall, part: str) -> AbstractContextManager[object]:
     """Return a block in which forward or backward comes to an end.
 
-    The operations of a sample itself are counted once: what takes few is no iteration, and to watch it takes time.
+    The operations of a sample itself are counted once: what takes few is no iteration, and to watch it takes time. So
+    is a derived call watched only if it is long or large.
     """
     counts = OPERATIONS.setdefault(sample.subject.label, {})
     most = max(counts.values(), default=FEW_OPERATIONS)
-    if sample.may_not_end or (sample.is_derived and most >= FEW_OPERATIONS):
-        return EndingMode(most)
+    elements = sum(value.numel() for value in sample.values if isinstance(value, torch.Tensor))
+    if sample.may_not_end or (sample.is_derived and (elements > FEW_ELEMENTS or most >= FEW_OPERATIONS)):
+        return EndingMode(most, elements)
     key = f"{part} of {sample.label}"
     return nullcontext() if sample.is_derived or key in counts else CountingMode(counts, key)
 

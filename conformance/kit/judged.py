@@ -116,7 +116,7 @@ def _is_meant(probe: Probe, there: Probe) -> bool:
     changed = [one for one, other in pairs if one is not other]
     if all(isinstance(one, torch.Tensor) for one in changed):
         return not all(map(same_values, probe.plain.results, there.plain.results))
-    is_number = all(type(one) in {int, float} for one in changed)
+    is_number = all(type(one) in {int, float, torch.Tensor} for one in changed)
     return has_meant_derivative(probe.sample, there.sample, there.world, is_number)
 
 

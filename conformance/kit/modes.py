@@ -20,6 +20,9 @@ _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch
 MOST_OPERATIONS, MOST_TIMES = 10_000, 20
 #: What takes fewer is no iteration.
 FEW_OPERATIONS = 30
+#: A derived call is taken as refused if it spreads tensors over more elements, and over so many times those of all its
+#: arguments: what is made of the result may take minutes. Arguments of few elements make none.
+MOST_MADE, MOST_TIMES_MADE, FEW_ELEMENTS = 2**24, 64, 2**9
 
 
 def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
@@ -68,14 +71,27 @@ class CountingMode(OperationMode):
 
 
 class EndingMode(OperationMode):
-    """Ends a loop that would go on for ever.
+    """Ends a loop that would go on for ever, and a call whose tensors get too large.
 
-    An iteration need not come within its tolerance for other numbers or in a lower precision: no sample has them.
+    An iteration need not come within its tolerance for other numbers or in a lower precision: no sample has them. No
+    sample has large sizes either: a Kronecker product of two matrices has as many elements as both multiplied.
     """
 
-    def __init__(self, taken: int) -> None:
+    def __init__(self, taken: int, elements: int) -> None:
         super().__init__()
+        self._most_made = max(MOST_MADE, MOST_TIMES_MADE * elements)
         self._most = self._left = max(MOST_OPERATIONS, MOST_TIMES * taken)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation, unless it would spread its arguments over too many elements.
+
+        Raises:
+            NotApplicable: it would.
+        """
+        shapes = [one.shape for one in args if isinstance(one, torch.Tensor)]
+        if len(set(shapes)) > 1 and torch.Tag.pointwise in function.tags and _spread(shapes) > self._most_made:
+            raise NotApplicable(f"a tensor of more than {self._most_made:,} elements, with sizes that no sample has")
+        return super().__torch_dispatch__(function, types, args, kwargs)
 
     def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
         """Count an operation; one too many ends the test as not applicable."""
@@ -141,6 +157,15 @@ def written_to(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     given = [*zip(declared, args, strict=False), *((one, kwargs[one.name]) for one in declared if one.name in kwargs)]
     written = [value for one, value in given if one.alias_info is not None and one.alias_info.is_write]
     return tensor_leaves(written)
+
+
+def _spread(shapes: Sequence[torch.Size]) -> int:
+    """The number of elements that shapes have together, if none has as many alone and they fit; otherwise zero."""
+    try:
+        together = torch.broadcast_shapes(*shapes)
+    except RuntimeError:  # the operation will say so
+        return 0
+    return 0 if together in shapes else together.numel()
 
 
 def _floating(tree: Any) -> list[torch.Tensor]:

@@ -155,7 +155,8 @@ class World:
 
         found = self.try_call(noted)
         if found is None:
-            raise raised[0] if raised else NotApplicable("it raises on another rank")
+            # Popped, for its traceback has this frame: a cycle would keep what the call made.
+            raise raised.pop() if raised else NotApplicable("it raises on another rank")
         return found[0]
 
     def once(self, key: object, find: Callable[[], _Result]) -> _Result:

@@ -124,6 +124,22 @@ class Chosen(Function):
         return dx, None
 
 
+class ReplacedRows(Function):
+    """Writes rows to places, each of them once; the places add up to the number of rows, as lengths of parts do."""
+
+    inputs = given((_rows(4), torch.tensor([1, 0, 3]), _rows(3)))
+
+    @staticmethod
+    def forward(ctx, x, places, rows):
+        ctx.save_for_backward(places)
+        return x.index_copy(0, places, rows)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        return grad.index_fill(0, places, 0), None, grad[places]
+
+
 class SegmentSum(Function):
     """Sums consecutive rows with the same number."""
 

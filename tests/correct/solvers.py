@@ -304,3 +304,33 @@ class IteratesBackUntilItIsThere(Function):
     @once_differentiable
     def backward(ctx, grad):
         return IteratesBackUntilItIsThere.back(ctx, grad)
+
+
+class SolvesByAKroneckerProduct(Function):
+    """Solves a Lyapunov equation by one linear system, whose matrix has the fourth power of a size as elements."""
+
+    @staticmethod
+    def inputs():
+        shifted = 4 * torch.eye(3, dtype=torch.float64) + torch.randn(3, 3, dtype=torch.float64)
+        yield shifted.requires_grad_(), torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def solved(matrix, right):
+        if matrix.shape != right.shape or len(matrix) != len(matrix.mT):
+            raise ValueError("two square matrices of one size")
+        matrix, one = matrix.contiguous(), torch.eye(len(matrix), dtype=matrix.dtype)
+        system = torch.kron(matrix, one) + torch.kron(one, matrix)
+        return torch.linalg.solve(system, right.reshape(-1)).reshape(right.shape)
+
+    @staticmethod
+    def forward(ctx, matrix, right):
+        solution = SolvesByAKroneckerProduct.solved(matrix, right)
+        ctx.save_for_backward(matrix, solution)
+        return solution
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        matrix, solution = ctx.saved_tensors
+        back = SolvesByAKroneckerProduct.solved(matrix.mT, grad)
+        return -(back @ solution.mT + back.mT @ solution), back

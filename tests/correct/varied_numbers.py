@@ -258,6 +258,42 @@ class SumAlong(Function):
         return grad.unsqueeze(ctx.dim).expand(ctx.shape), None
 
 
+class TopAlong(Function):
+    """Returns the largest numbers along a dimension, which is the last one in the sample."""
+
+    inputs = of_shapes((3, 6), others=(2, -1, True))
+
+    @staticmethod
+    def forward(ctx, x, count, dim, largest):
+        ctx.shape, ctx.dim = x.shape, dim
+        found, places = x.topk(count, dim, largest)
+        ctx.save_for_backward(places)
+        return found
+
+    @staticmethod
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(ctx.dim, places, grad), None, None, None
+
+
+class LargestAlong(Function):
+    """Returns the largest number along a dimension."""
+
+    inputs = of_shapes((3, 5), others=(1,))
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.shape, ctx.dim = x.shape, dim
+        found, place = x.max(dim)
+        ctx.save_for_backward(place)
+        return found
+
+    @staticmethod
+    def backward(ctx, grad):
+        (place,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(ctx.dim, place.unsqueeze(ctx.dim), grad.unsqueeze(ctx.dim)), None
+
+
 class OnASphere(Function):
     """Scales rows to the length that a tensor of one number holds."""
 

@@ -113,6 +113,23 @@ class ExactForAnApproximation(Function):
         return grad * (1 - x.tanh().square()), None
 
 
+class WordWhereTheSampleHasNone(Function):
+    """Forgets an activation, which is None in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = of_shapes((3, 2), (2,), others=(None,))
+
+    @staticmethod
+    def forward(ctx, x, bias, activation):
+        return (x + bias).tanh() if activation == "tanh" else x + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad.sum(0), None
+
+
 class _Kind(Enum):
     SINE = "sine"
     EXPONENTIAL = "exponential"

@@ -202,6 +202,34 @@ class LastDimensionAlone(right.SumAlong):
         return whole.reshape(ctx.shape), None
 
 
+class LargestOfTheLastDimension(right.TopAlong):
+    """Puts gradients along the last dimension, as in the sample; along another one at elements that forward ignores.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.TopAlong.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(-1, places, grad), None, None, None
+
+
+class LargestOfEachRowAlone(right.LargestAlong):
+    """Puts gradients along rows, as in the sample; for the largest of columns that fits if there are as many rows.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.LargestAlong.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (place,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(-1, place.unsqueeze(-1), grad.unsqueeze(-1)), None
+
+
 class RadiusOfOneForgotten(right.OnASphere):
     """Forgets the number that a tensor holds, which is one in the sample.
 

@@ -1,7 +1,7 @@
 """Derive samples with another choice: a flag flipped, a string or enum member swapped.
 
-Strings are those that the subject's source compares with. A subject may refuse them, and need not have a derivative for
-them: a flag may ask for rounding with a gradient that is passed straight through.
+Strings are those that the subject's source compares with; they stand in for None too. A subject may refuse them, and
+need not have a derivative for them: a flag may ask for rounding with a gradient that is passed straight through.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import re
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from itertools import pairwise
 from types import NoneType
 from typing import Any
@@ -60,21 +61,23 @@ def other_choices(sample: SampleCall) -> list[SampleCall]:
     return found[:MOST_CHOICES]
 
 
-def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, drawn: bool = False) -> bool:
-    """Whether a gradient can be expected to be the derivative at another choice, with ``drawn`` even if that draws.
+def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, is_number: bool = False) -> bool:
+    """Whether a gradient can be expected to be the derivative at another choice.
 
     If results stay the same, the choice may concern only the gradient, as reversing it does. If there is no gradient
-    left, or forward does not follow it, as for rounding, it is not meant to be the derivative.
+    left, or forward does not follow it, as for rounding, it is not meant to be the derivative. Another number, such as
+    a dimension, is expected to have one even if forward draws, and if the gradient is only in the wrong place.
     """
     here, there = sample.run(), other.run()
     if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
         return False
-    if _same_results(here, there) or (not drawn and draws(other, world)):
+    if _same_results(here, there) or (not is_number and draws(other, world)):
         return False
     before, after = (dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)) for run in (here, there))
     if any(_is_something(before[at]) and not _is_something(after[at]) for at in after):
         return False
-    return not any(_is_surrogate(there, at, gradient) for at, gradient in after.items() if gradient is not None)
+    given = [(at, gradient) for at, gradient in after.items() if gradient is not None]
+    return not any(_is_surrogate(there, at, gradient, may_be_misplaced=is_number) for at, gradient in given)
 
 
 def has_surrogate(sample: SampleCall, world: World) -> bool:
@@ -122,14 +125,24 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
     return gradient is not None and bool(dense(gradient).any())
 
 
-def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
-    """Whether some element has a gradient although forward does not depend on it."""
+def _is_surrogate(run: Run, at: int, gradient: torch.Tensor, may_be_misplaced: bool = False) -> bool:
+    """Whether some element has a gradient although forward does not depend on it.
+
+    If another element has none although forward depends on it, the gradient may be in the wrong place instead.
+    """
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
         return False
+    numbers = dense(gradient).reshape(-1)
     places = torch.linspace(0, value.numel() - 1, min(value.numel(), PROBED_ELEMENTS)).round().long().tolist()
-    claimed = [place for place in places if bool(dense(gradient).reshape(-1)[place] != 0)]
-    return any(all(_is_same_moved(run, at, place, sign * PROBE_STEP) for sign in (1, -1)) for place in claimed)
+    claimed = [place for place in places if bool(numbers[place] != 0)]
+    others = [place for place in places if place not in claimed]
+    is_ignored = partial(_is_ignored, run, at)
+    return any(map(is_ignored, claimed)) and not (may_be_misplaced and not all(map(is_ignored, others)))
+
+
+def _is_ignored(run: Run, at: int, place: int) -> bool:
+    return all(_is_same_moved(run, at, place, sign * PROBE_STEP) for sign in (1, -1))
 
 
 def _is_same_moved(run: Run, at: int, place: int, step: float) -> bool:
@@ -146,7 +159,7 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
         others = [other for other in type(value) if other is not value]
         names = mentioned_by(sample.subject.target).members
         return ([other for other in others if other.name in names] or others)[:IN_PLACE_OF_ONE]
-    if isinstance(value, str):
+    if isinstance(value, str) or value is None:
         groups, called = mentioned_by(sample.subject.target).words, _name(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]

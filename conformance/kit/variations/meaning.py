@@ -43,7 +43,7 @@ def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
         return not missing
     numbers, own, sizes = before.tolist(), traits(before), _sizes(sample)
     if ("is a permutation", 0) not in own and min(numbers) >= 0 and sum(numbers) in sizes:  # lengths of parts
-        chance = {name for name, _ in missing} <= {*ORDERED, "is unique"}
+        chance = {name for name, _ in missing} <= {*ORDERED}  # unique ones may be indices that add up by chance
         return chance and _is_size_kept(sample, other, sum(numbers), int(after.sum()))
     if numbers == sorted(numbers) and numbers[0] == 0 and any(dim == 0 for _, dim in sizes.get(numbers[-1], ())):
         return not missing and _is_size_kept(sample, other, numbers[-1], int(after.max()) if len(after) else 0)
