@@ -10,7 +10,7 @@ from conformance.kit import expect, tolerances
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.diagnosis import factor_of
-from conformance.kit.numerics.derivatives import slope_along, unless_it_stops
+from conformance.kit.numerics.derivatives import OTHER_GRADIENT, slope_along, unless_it_stops
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_slope, result_epsilon
 from conformance.kit.numerics.nearby import beside_special, perturbed, random_direction
 from conformance.kit.numerics.slopes import epsilon
@@ -98,9 +98,10 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
         return
     try:
         told = expect_derivative(there.sample, there.world, is_derived=True, is_explained=probe.explains)
-    except Deviation:
+    except Deviation as error:
         is_hard = variation.of("number", "choice") and jumps_newly(beside.sample, there.sample, there.world)
         need(not is_hard, "forward makes a hard decision there, and its gradient may be that of a soft one")
+        error.likely = error.likely or OTHER_GRADIENT
         raise
     need(any(told.values()), "finite differences are inconclusive there")
 

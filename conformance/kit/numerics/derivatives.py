@@ -19,8 +19,9 @@ from conformance.kit.world import World
 #: Of so many outputs all pairs are tried.
 FEW_OUTPUTS = 6
 _NO_CONJ = "the derivative is not conjugated: PyTorch's gradient is grad times the conjugate derivative"
-#: What explains a gradient where forward has none, near the sample.
 INTENDED = "if it is intended, declare it with formula="
+#: What a wrong gradient may be if nothing is known of it, and what explains one where forward has none nearby.
+OTHER_GRADIENT = f"another gradient than the derivative; {INTENDED}"
 SURROGATE = f"the surrogate gradient of a step function; {INTENDED}"
 _IGNORED = "the incoming gradient of output {} is ignored"
 

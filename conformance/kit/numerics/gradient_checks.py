@@ -13,7 +13,6 @@ from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, grads_kept
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.derivatives import (
-    INTENDED,
     by_differences,
     by_outputs,
     likely_mistake,
@@ -34,8 +33,6 @@ from conformance.kit.world import World
 RANDOM_GRADIENT = (
     "backward draws random numbers, and with another seed it gives another gradient; declare which with formula="
 )
-#: What a wrong gradient may be if nothing is known of it.
-OTHER_GRADIENT = f"another gradient than the derivative; {INTENDED}"
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
 
@@ -157,7 +154,7 @@ class _InputGradient:
         is_small = self.value.numel() <= SHOWN_WHOLE and is_strided(self.value) and self.world.size == 1
         if is_explained and is_small:
             self._expect_same(wrong)
-        likely = (self._cause(moves, slopes) or self._drawn() or OTHER_GRADIENT) if is_explained else ""
+        likely = (self._cause(moves, slopes) or self._drawn()) if is_explained else ""
         expect_slope(wrong, f"a random direction of {self.run.sample.name(self.at)}", likely)
 
     def _cause(self, moves: list[torch.Tensor], slopes: list[SlopeJudgement]) -> str:
@@ -180,17 +177,14 @@ class _InputGradient:
             return
         what = f"gradient of {run.sample.name(at)}"
         if gradient is None:
-            likely = _forgotten(run.sample) or OTHER_GRADIENT
-            raise Deviation(what, "None: no gradient at all", expect.shown(expected), likely)
+            raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
         actual, right = expect.shown_apart(gradient, expected)
         raise Deviation(
             f"{what}{expect.beyond_start(gradient, expected)}",
             actual,
             f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
             f"that of the actual gradient {slope.analytic:.9g}",
-            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected)
-            or self._drawn()
-            or OTHER_GRADIENT,
+            self.world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or self._drawn(),
         )
 
     def _drawn(self) -> str:
