@@ -115,3 +115,47 @@ class ToldItsRows(Function):
     @staticmethod
     def backward(ctx, grad):
         return 2 * grad, None
+
+
+class CircularBlocks(Function):
+    """Convolves the blocks of a row with a filter, circularly: a row is as long as all blocks together."""
+
+    inputs = of_shapes((3, 6), (2,))
+
+    @staticmethod
+    def forward(ctx, x, w):
+        if w.dim() != 1 or x.dim() != 2 or x.shape[1] % len(w):
+            raise ValueError("the rows of x are made of blocks that are as long as w")
+        ctx.save_for_backward(x, w)
+        return (x.view(len(x), -1, len(w)) @ circulant(w)).flatten(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        blocks, grads = (one.to(x.dtype).reshape(-1, len(w)) for one in (x, grad))
+        turned = torch.stack([(blocks.roll(by, 1) * grads).sum() for by in range(len(w))])
+        return (grads @ circulant(w).T).view_as(x), turned
+
+
+def circulant(w):
+    """The matrix that convolves with these numbers: row after row, each is turned by one."""
+    return torch.stack([w.roll(by) for by in range(len(w))])
+
+
+class RowsOfTwoHalves(Function):
+    """Multiplies the halves of each row; the size of another input is a half of it by chance."""
+
+    inputs = of_shapes((3, 4), (2,))
+
+    @staticmethod
+    def forward(ctx, x, shift):
+        one, other = x.chunk(2, -1)
+        ctx.save_for_backward(x)
+        return one * other, shift + 1
+
+    @staticmethod
+    def backward(ctx, grad, of_shift):
+        (x,) = ctx.saved_tensors
+        one, other = x.chunk(2, -1)
+        return torch.cat([grad * other, grad * one], -1), of_shift

@@ -54,3 +54,19 @@ class PartsJoinedInReverse(right.Parts):
     def backward(ctx, *grads):
         equal = len({grad.shape for grad in grads}) == 1
         return torch.cat(grads if equal else grads[::-1], -1), None
+
+
+class BlocksInTheOtherDirection(right.CircularBlocks):
+    """Goes through the incoming gradient's blocks in the other direction, which is the same for blocks of two.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.CircularBlocks.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        _, of_w = right.CircularBlocks.backward(ctx, grad)
+        return (grad.reshape(-1, len(w)).to(x.dtype) @ right.circulant(w)).view_as(x), of_w

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
@@ -33,6 +33,8 @@ from conformance.kit.variations.sizes import (
     in_batch,
     is_plain,
     lengthened_in,
+    lengthened_with_multiples,
+    multiples,
     resized,
     sized,
 )
@@ -48,6 +50,8 @@ DECOMPOSITIONS = {"qr", "svd", "lu", "lu_factor", "inv", "inverse", "pinv", "sol
 BEYOND_BLOCKS = (130, 300)
 #: A sample of more elements than this would take long, and so many sizes are tried.
 MOST_RESIZED, SIZES_TRIED = 2**14, 20
+#: So many sizes are tried with their multiples.
+MULTIPLES_TRIED = 6
 #: A block that is larger is not gone beyond: what pairs rows with rows would take gigabytes.
 LARGEST_BLOCK = 1100
 #: Three rows made longer so many times are more than those of a block.
@@ -73,8 +77,15 @@ def resizings(sample: SampleCall, world: World) -> Iterator[Pick]:
         if resized(sample, kind):
             yield Pick("size", "", kind, partial(resized, kind=kind))
     for places in alike_in_size(sample):
-        names = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
-        yield Pick("size", names, "longer by two than others of its size", partial(lengthened_in, places=places))
+        made = partial(lengthened_in, places=places)
+        yield Pick("size", _named(sample, places), "longer by two than others of its size", made)
+    for place, times in islice(multiples(sample), MULTIPLES_TRIED):
+        made = partial(lengthened_with_multiples, place=place, times=times)
+        yield Pick("size", _named(sample, [place]), f"longer by two, and {_named(sample, times)} as much", made)
+
+
+def _named(sample: SampleCall, places: Iterable[Place]) -> str:
+    return " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in places)
 
 
 def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
@@ -100,8 +111,8 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
             squares = sorted(larger)[:1] if len(group) == len(places) else []
             little, *large = _sizes(old, group, sample)  # flags are crossed with these two
             for number, new in enumerate(dict.fromkeys([little, *large[:1], *squares, *large[1:]])):
-                of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
-                pick = Pick("size", of, f"{new} instead of {old}", partial(resized_at, group=group, new=new))
+                change = partial(resized_at, group=group, new=new)
+                pick = Pick("size", _named(sample, group), f"{new} instead of {old}", change)
                 found.setdefault(pick, (len(group) < len(places), number > 1))
     yield from sorted(found, key=found.__getitem__)
 

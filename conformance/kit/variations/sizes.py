@@ -108,6 +108,30 @@ def lengthened_in(sample: SampleCall, places: Iterable[Place]) -> SampleCall | N
     )
 
 
+def multiples(sample: SampleCall) -> Iterator[tuple[Place, dict[Place, int]]]:
+    """Yield each place with those of other inputs whose size is a multiple of its own, and how many times it is.
+
+    A row may be made of blocks that are as long as another input.
+    """
+    if not is_plain(sample):
+        return
+    shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
+    places = {(at, dim): size for at, shape in shapes.items() for dim, size in enumerate(shape) if size > 1}
+    for place, size in places.items():
+        times = {other: n // size for other, n in places.items() if other[0] != place[0] and n > size and n % size == 0}
+        if times and not are_tied(sample, {size, *map(math.prod, shapes.values())}):
+            yield place, times
+
+
+def lengthened_with_multiples(sample: SampleCall, place: Place, times: Mapping[Place, int]) -> SampleCall | None:
+    """Return the sample with one size longer by two, and its multiples by as many times two."""
+    values = {at: sample.values[at].detach() for at in sample.active}
+    size = values[place[0]].shape[place[1]] + 2
+    for other, factor in {place: 1, **times}.items():
+        values = sized(values, [other], factor * size)
+    return meant(sample, values) if sum(map(torch.numel, values.values())) <= MOST_ELEMENTS else None
+
+
 def in_batch(sample: SampleCall, places: Sequence[int]) -> SampleCall | None:
     """Return two samples along a new first dimension of some inputs; None unless forward gives the results of both.
 
