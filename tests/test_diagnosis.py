@@ -16,6 +16,7 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
+from spec_impl.torchlogix import GradFactor
 
 SPEC = "AllGatherGradAutograd"
 TESTS = {test.function: test for test in catalog.suite()}
@@ -367,33 +368,20 @@ def test_a_tensor_that_changes_once_it_was_compared_is_not_shown_as_what_it_shou
     assert "still running" in caught.value.likely
 
 
-class Reversed(torch.autograd.Function):
-    """The identity, with another gradient on purpose: what many a class is written for."""
-
-    @staticmethod
-    def forward(ctx, x, factor):
-        ctx.factor = factor
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * ctx.factor, None
-
-
-class Halved(Reversed):
+class Halved(GradFactor):
     """A product, and half of its gradient: a mistake."""
 
     @staticmethod
     def forward(ctx, x, factor):
-        ctx.factor = factor / 2
+        ctx.f = factor / 2
         return x * factor
 
 
 @pytest.mark.parametrize(
     ("function", "factor", "said"),
     [
-        (Reversed, -1.0, "the sign is wrong; if it is intended, declare it with formula="),
-        (Reversed, 0.25, "the right value times 0.25; if it is intended, declare it with formula="),
+        (GradFactor, -1.0, "the sign is wrong; if it is intended, declare it with formula="),
+        (GradFactor, 0.25, "the right value times 0.25; if it is intended, declare it with formula="),
         (Halved, 3.0, "the right value times 0.5"),
     ],
 )

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import selectors
-import socket
 from collections.abc import Collection
 from typing import Any
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks import procfs
-from conformance.ranks.call_log import file_in_memory, matching
+from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.clock import TICK, Deadline, RunningTime, grace, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
 from conformance.ranks.hangs import AGAIN, cannot_end, waited_in
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
-from conformance.ranks.process import RankProcess
+from conformance.ranks.process import RankProcess, connected
 from conformance.ranks.stillness import LONG, LONG_CUT_OFF, Stillness
 
 #: How often to look whether they do anything, how long a stuck rank gets to write its stack, and how long the exit
@@ -81,7 +79,7 @@ class RankGroup(Owner):
             for rank in numbers:
                 device = self._device(common["device"], rank if self.place is None else place.local_rank)
                 configurations.append({**common, **meeting, "device": device, "rank": rank})
-                ours, given = _connected(undo, theirs)
+                ours, given = connected(undo, theirs)
                 if rank == 0 and common["group"] and place.listener is not None:
                     given.append(place.listener.fileno())
                 ends.append(ours)
@@ -289,20 +287,3 @@ def in_step(outcomes: list[RankOutcome]) -> bool:
 def _raised_at_once(outcome: RankOutcome) -> bool:
     """Tell whether a rank raised before it entered any collective: it has sent nothing to another rank."""
     return outcome.outcome == "error" and not outcome.collectives
-
-
-def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:
-    """Open a rank's connections; return our ends, and its descriptors: control, output, stack and log."""
-    control, other = socket.socketpair()
-    ours.enter_context(control)
-    theirs.enter_context(other)
-    read_end, write_end = os.pipe()
-    ours.callback(os.close, read_end)
-    theirs.callback(os.close, write_end)
-    control.setblocking(False)
-    os.set_blocking(read_end, False)
-    files = []
-    for name in ("stack", "log"):
-        files.append(file_in_memory(name))
-        ours.callback(os.close, files[-1])
-    return [control, read_end, *files], [other.fileno(), write_end, *files]

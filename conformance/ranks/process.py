@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from typing import Any
 from conformance.core.outcomes import BAD_SUBJECT, OUTCOMES, Outcome, RankOutcome, judgements_from
 from conformance.core.prose import clipped
 from conformance.ranks import procfs
-from conformance.ranks.call_log import read_log
+from conformance.ranks.call_log import file_in_memory, read_log
 from conformance.ranks.channel import RANK_BROKE, Frames, Garbled, give
 
 #: How much of what a rank prints is kept: the end of it (bytes).
@@ -254,3 +255,20 @@ class RankProcess:
         os.close(self.output_end)
         os.close(self.stack_file)
         os.close(self.log_file)
+
+
+def connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:
+    """Open a rank's connections; return our ends, and its descriptors: control, output, stack and log."""
+    control, other = socket.socketpair()
+    ours.enter_context(control)
+    theirs.enter_context(other)
+    read_end, write_end = os.pipe()
+    ours.callback(os.close, read_end)
+    theirs.callback(os.close, write_end)
+    control.setblocking(False)
+    os.set_blocking(read_end, False)
+    files = []
+    for name in ("stack", "log"):
+        files.append(file_in_memory(name))
+        ours.callback(os.close, files[-1])
+    return [control, read_end, *files], [other.fileno(), write_end, *files]

@@ -29,7 +29,7 @@ from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.nearby import random_direction
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
-from conformance.kit.sample_calls import copied, names
+from conformance.kit.sample_calls import copied, copied_by_name, names
 from conformance.kit.tensors import freed
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.axes_of_meaning import resizings
@@ -54,7 +54,7 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
     compared = 0
     for one, other in _pairs(subject, world):
         pair = (one, other)
-        alone = [_by_name(sample.run(), world) for sample in pair]
+        alone = [copied_by_name(sample.run(), world) for sample in pair]
         for order in ((0, 1), (1, 0)):
             runs = [sample.run() for sample in pair]
             with expect.no_error(
@@ -62,7 +62,7 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
                 "gradients, as each call alone gives",
                 _cause,
             ):
-                together = {index: _by_name(runs[index], world) for index in order}
+                together = {index: copied_by_name(runs[index], world) for index in order}
             compared += 1
             for index in (0, 1):
                 among = f"{pair[index].label}, {'first' if order[0] == index else 'second'} of two backwards"
@@ -74,10 +74,6 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
 
 def _cause(error: Exception) -> str:
     return WRITTEN_AGAIN if "modified by an inplace operation" in str(error) else OF_LAST_FORWARD
-
-
-def _by_name(run: Run, world: World) -> dict[str, torch.Tensor]:
-    return dict(zip(list(names(run)), copied(run, world), strict=True))
 
 
 def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleCall]]:
