@@ -172,8 +172,10 @@ class Probe:
 
     @Once
     def draws(self) -> bool:
-        """Whether results or gradients depend on random numbers."""
-        return draws(self.sample, self.world)
+        """Whether results or gradients depend on random numbers; of a sample as it is given, asked once for all tests."""
+        if self.sample.is_derived:
+            return draws(self.sample, self.world)
+        return self.world.once(("draws", self.sample.label), lambda: draws(self.sample, self.world))
 
     @Once
     def draws_anything(self) -> bool:

@@ -184,13 +184,16 @@ def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
     (False, True)
     """
     place = None if device == "cpu" else torch.device(device)
-    copied = pytree.tree_map_only(torch.Tensor, lambda tensor: _copied(tensor, place or tensor.device), args)
-    copied = pytree.tree_map(lambda value: default_in_place_of(value, place), copied)
-    if place is not None:
-        copied = pytree.tree_map_only(torch.nn.Module, lambda module: deepcopy(module).to(place), copied)
-    if "numpy" in sys.modules:
-        copied = pytree.tree_map_only(sys.modules["numpy"].ndarray, lambda array: array.copy(order="K"), copied)
-    return tuple(copied)
+    return tuple(pytree.tree_map(lambda value: _fresh(value, place), args))
+
+
+def _fresh(value: Any, place: torch.device | None) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _copied(value, place or value.device)
+    if isinstance(value, torch.nn.Module):
+        return deepcopy(value).to(place) if place else value
+    numpy = sys.modules.get("numpy")
+    return value.copy(order="K") if numpy and isinstance(value, numpy.ndarray) else default_in_place_of(value, place)
 
 
 def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

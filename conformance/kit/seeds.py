@@ -177,7 +177,7 @@ def _start(generator: Any, number: int) -> None:
 def devices_in_use() -> dict[str, Any]:
     """Return the modules of the accelerators in use, by device; looking for others would start them."""
     names = ("cuda", "xpu", torch._C._get_privateuse1_backend_name())
-    modules = {name: getattr(torch, name, None) for name in names}
+    modules = {name: vars(torch).get(name) for name in names}
     return {name: module for name, module in modules.items() if module is not None and module.is_initialized()}
 
 

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import Any, Concatenate
 
@@ -88,7 +88,7 @@ class Subject:
         if isinstance(self.helpers, Mapping):  # what is frozen holds nothing that changes
             object.__setattr__(self, "helpers", tuple(self.helpers.items()))
 
-    @property
+    @cached_property
     def label(self) -> str:
         """Return its name in reports."""
         given = self.name or (self.target if isinstance(self.target, str) else "")

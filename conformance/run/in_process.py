@@ -20,6 +20,7 @@ from conformance.core.worlds import seed_of
 from conformance.kit.answers import CALLS, FUNCTIONS, forget
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.process.restoration import restored
+from conformance.kit.seeds import generators_restored
 from conformance.kit.spmd.claims import expect_fitting_types
 from conformance.kit.subject import Subject
 from conformance.kit.world import JUDGED, World
@@ -148,8 +149,9 @@ def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulati
 
 @contextmanager
 def _as_a_rank(device: str, threads: int = 1) -> Iterator[None]:
-    """Set the state that tests rely on, whatever the caller has set."""
+    """Set the state that tests rely on, whatever the caller has set, and restore the generators that tests seed."""
     with ExitStack() as stack:
+        stack.enter_context(generators_restored())
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())
         for kind in {"cpu", device}:

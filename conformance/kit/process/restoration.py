@@ -18,7 +18,6 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 
-from conformance.kit import seeds
 from conformance.kit.process.isolation import FACTS, SIGNALS, SWITCHES, TIMERS
 
 Hooks = tuple[Callable[..., Any], Callable[..., Any]] | None
@@ -154,11 +153,10 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Restore, at the end of the block, every fact that has changed, and every random number generator."""
+    """Restore, at the end of the block, every fact that has changed."""
     before = {name: _read(name) for name in PUT_BACK}
     try:
-        with seeds.generators_restored():
-            yield
+        yield
     finally:
         for name, value in before.items():
             if value is not _UNKNOWN and _read(name) != value:
