@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import sys
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 from conformance import GROUP, ConformanceError, Subject, check
+from conformance.report.model import Report
 from tests.correct.precision import SolverWithResidue
 from tests.planted._square import SquareWithJvp
 from tests.planted.backward import UndeclaredSurrogate
@@ -63,6 +65,11 @@ SQUARE = Subject(Square, inputs=lambda: [(example(),)])
 def test_a_function_that_keeps_the_contract_passes():
     report = check(Square, (example(),))
     assert report.subjects[0].verdict == "conforms"
+
+
+def test_the_report_of_a_check_is_the_same_as_plain_data():
+    data = check(Square, (example(),)).to_json()
+    assert Report.from_json(json.loads(json.dumps(data))).to_json() == data
 
 
 def test_an_error_names_every_broken_clause_in_the_order_of_a_failure():

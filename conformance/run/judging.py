@@ -68,7 +68,7 @@ def judged(
             chosen = sorted(chosen, key=lambda test: order.index(test.test.clause))
         outcomes = _shown(in_process(chosen, subject, device, calls), len(chosen))
     chosen_ids = {test.nodeid for test in chosen}
-    environment = {"torch": torch.__version__, **environment_of(backend, device, sizes)}
+    environment = {"torch": str(torch.__version__), **environment_of(backend, device, sizes)}
     report = report_on(tests, outcomes, [reference], environment, selected=chosen_ids, engine=False)
     whole = not only or any(outcome.outcome == "skip" for outcome in outcomes)
     return report, {"fails", "incomplete"} if whole else {"fails"}
