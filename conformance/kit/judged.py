@@ -29,6 +29,7 @@ from conformance.kit.world import World
 INVALID = "returned an invalid gradient"
 #: Why a loss of another scale may have gradients that are off by more than one factor.
 STOPS_WITHIN = "backward stops within an absolute tolerance, or drops small numbers: make it relative to the gradient"
+NOT_MEANT_THERE = "its gradient may not be meant as a derivative there"
 _WRONG_ALREADY = "its gradient is no derivative at the sample itself; see Function.backward.gradient"
 
 
@@ -82,7 +83,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
         Deviation: it is not.
         NotApplicable: forward raises for that sample, or the gradient need not be a derivative there.
     """
-    there, beside = probe.at(variation), probe.at(Variation(variation.of("size")))
+    there, beside = probe.at(variation), _at_size(probe, variation)
     observed = _plain(probe, there, variation)
     need(observed.places, "no result of it is differentiated")
     need(all(bool(dense(one).isfinite().all()) for one in observed.results), "its results are not finite")
@@ -92,7 +93,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
         need(is_smooth_here(there.sample, there.world), "its gradient jumps there")
         need(not (there.draws and has_surrogate(there.sample, there.world)), "it rounds at random")
     if variation.of("number", "choice"):
-        need(_is_meant(beside, there), "its gradient may not be meant as a derivative there")
+        need(_is_meant(beside, there), NOT_MEANT_THERE)
     if any(pick.at != WHOLE for pick in variation.of("value")):
         _expect_slopes(there, variation)
         return
@@ -106,6 +107,11 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
     need(any(told.values()), "finite differences are inconclusive there")
 
 
+def _at_size(probe: Probe, variation: Variation) -> Probe:
+    """The sample at the size of a variation, without its other choices."""
+    return probe.at(Variation(variation.of("size")))
+
+
 def _is_meant(probe: Probe, there: Probe) -> bool:
     """Whether the gradient with another number or choice can be expected to be the derivative.
 
@@ -114,7 +120,8 @@ def _is_meant(probe: Probe, there: Probe) -> bool:
     if unwritten_in(there.sample, there.world):
         return False
     pairs = zip(probe.sample.values, there.sample.values, strict=False)
-    changed = [one for one, other in pairs if one is not other]
+    defaults = there.sample.values[len(probe.sample.values) :]
+    changed = [*(one for one, other in pairs if one is not other), *defaults]
     if all(isinstance(one, torch.Tensor) for one in changed):
         return not all(map(same_values, probe.plain.results, there.plain.results))
     is_number = all(type(one) in {int, float, torch.Tensor} for one in changed)
@@ -175,7 +182,10 @@ def expect_same(probe: Probe, variation: Variation) -> None:
     """
     is_drawn = variation.of("layout", "dtype", "gradient layout") and probe.at(variation).draws_anything
     need(not is_drawn, "the random numbers that it draws may depend on that")
-    need(not (variation.of("gradient scale") and probe.draws), "it may round at random")
+    if variation.of("gradient scale"):
+        need(not probe.draws, "it may round at random")
+        meant = not variation.of("number", "choice") or _is_meant(_at_size(probe, variation), probe.at(variation))
+        need(meant, NOT_MEANT_THERE)  # and it need not grow with the loss: it may be clipped
     actual, right = probe.go(variation), probe.equal_call(variation)
     with probe.at(variation).unless_noisy():
         expect_same_gradients(probe, variation, actual, right)

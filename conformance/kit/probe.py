@@ -172,7 +172,7 @@ class Probe:
 
     @Once
     def draws(self) -> bool:
-        """Whether results or gradients depend on random numbers; of a sample as it is given, asked once for all tests."""
+        """Whether results or gradients depend on random numbers; of a given sample, found out once for all tests."""
         if self.sample.is_derived:
             return draws(self.sample, self.world)
         return self.world.once(("draws", self.sample.label), lambda: draws(self.sample, self.world))

@@ -57,7 +57,7 @@ def every_sample(subject: Subject, world: World) -> list[SampleCall]:
     >>> [sample.label for sample in every_sample(subject, World())]
     ['sample 0', 'sample 1']
     """
-    found = [_sample_call(subject, sample) for sample in subject.samples(world)]
+    found = [sample_call(subject, sample) for sample in subject.samples(world)]
     if subject.is_typed and world.size > 1:
         alike = world.once(ALIKE, lambda: _results_alike(found, world))
         need(alike, "a result requires grad on some ranks only; tests with one rank judge it")
@@ -76,8 +76,8 @@ def _results_alike(found: Sequence[SampleCall], world: World) -> bool:
     return True
 
 
-def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
-    """Flatten a sample; if no tensor of it requires grad, every differentiable one is active."""
+def sample_call(subject: Subject, sample: Sample) -> SampleCall:
+    """Return the call of a sample, flattened; if no tensor of it requires grad, every differentiable one is active."""
     values, structure = pytree.tree_flatten(sample.args)
     owners, paths = zip(*_paths(sample.args), strict=True) if values else ((), ())
     names = [f"input {owner}{path}" for owner, path in zip(owners, paths, strict=True)]

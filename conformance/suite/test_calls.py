@@ -34,8 +34,8 @@ from conformance.kit.tensors import freed
 from conformance.kit.unwritten import unwritten_in
 from conformance.kit.variations.axes_of_meaning import resizings
 from conformance.kit.variations.axis import Pick
-from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.meaning import meant
+from conformance.kit.variations.options import choice
 from conformance.kit.variations.variants import lengthened, with_distinct_values
 
 #: How many inputs are moved, and sizes changed, one at a time.
@@ -88,7 +88,8 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
             # What a sample was not made for may be left unwritten: two calls then differ by what memory held before.
             if results and not (unwritten_in(other, world) and not unwritten_in(sample, world)):
                 yield sample, other
-        for other in other_choices(sample) if world.size == 1 else ():
+        picks = choice(sample, world) if world.size == 1 else ()
+        for other in (replace(pick.value(sample), label=f"{sample.label} with {pick}") for pick in picks):
             if world.try_call(lambda one, other: _are_repeatable(one, other, world) or None, sample, other):
                 yield sample, other
 

@@ -53,6 +53,24 @@ class CumulativeSum(Function):
         return grad.flip(ctx.dim).cumsum(ctx.dim).flip(ctx.dim), None
 
 
+class SumOrMeanPerhapsScaled(Function):
+    """Adds up or averages, and scales if there is a factor; the sample tells neither."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, scale=None, reduction="sum"):
+        ctx.shape, ctx.scale, ctx.reduction = x.shape, scale, reduction
+        found = x.mean(1) if reduction == "mean" else x.sum(1)
+        return found if scale is None else found * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        part = grad / ctx.shape[1] if ctx.reduction == "mean" else grad
+        part = part if ctx.scale is None else part * ctx.scale
+        return part.unsqueeze(1).expand(ctx.shape), None, None
+
+
 class SumOrMeanPlusBias(Function):
     """Adds up or averages, and adds a bias if there is one; the sample tells neither."""
 
@@ -94,6 +112,23 @@ class ClipsTheGradientOnDemand(Function):
     def forward(ctx, x, most):
         ctx.save_for_backward(x)
         ctx.most = most
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (2 * x * grad).clamp(-ctx.most, ctx.most), None
+
+
+class ClipsTheGradientIfAsked(Function):
+    """Clips its gradient if a limit is given; the sample gives none."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, most=None):
+        ctx.save_for_backward(x)
+        ctx.most = math.inf if most is None else most
         return x * x
 
     @staticmethod

@@ -75,6 +75,47 @@ class DefaultDimensionIsNoArgument(right.CumulativeSum):
         return right.CumulativeSum.backward(ctx, grad)[0]
 
 
+class DefaultDimensionTakenForGranted(right.CumulativeSum):
+    """Assumes the dimension that is the default, and which the sample does not pass.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.CumulativeSum.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.flip(-1).cumsum(-1).flip(-1), None
+
+
+class FactorInPlaceOfNoneForgotten(right.SumOrMeanPerhapsScaled):
+    """Forgets a factor that is None by default; the sample does not pass it.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SumOrMeanPerhapsScaled.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.scale = None
+        return right.SumOrMeanPerhapsScaled.backward(ctx, grad)
+
+
+class DefaultWordTakenForGranted(right.SumOrMeanPerhapsScaled):
+    """Forgets to average; the sample leaves the word that asks for it at its default.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SumOrMeanPerhapsScaled.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.reduction = "sum"
+        return right.SumOrMeanPerhapsScaled.backward(ctx, grad)
+
+
 class FlagBesideNoneTakenForGranted(right.SumOrMeanPlusBias):
     """Forgets to average; the sample passes neither the flag nor the bias before it, which is None by default.
 

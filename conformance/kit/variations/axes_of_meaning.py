@@ -6,25 +6,19 @@ have to add up to one. A subject may raise for any of these samples.
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import groupby, islice
-from typing import Any
+from itertools import islice
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.sample_calls import every_sample
-from conformance.kit.tensors import differentiable, form_of, is_arrangeable, is_strided
+from conformance.kit.tensors import form_of, is_arrangeable
 from conformance.kit.traits import has_independent_columns, is_definite, is_of_one_sign, is_symmetric
 from conformance.kit.variations.axis import Pick
-from conformance.kit.variations.choices import other_choices
-from conformance.kit.variations.constants import other_constants
 from conformance.kit.variations.meaning import meant
+from conformance.kit.variations.options import choice, number
 from conformance.kit.variations.sizes import (
     NEW_SIZES,
     Place,
@@ -56,8 +50,6 @@ MULTIPLES_TRIED = 6
 LARGEST_BLOCK = 1100
 #: Three rows made longer so many times are more than those of a block.
 DOUBLINGS = 6
-#: What stands in for a whole number that is often a dimension or a power.
-NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
 
 
 def size(sample: SampleCall, world: World) -> Iterator[Pick]:
@@ -110,10 +102,10 @@ def _sized(sample: SampleCall) -> Iterator[Pick]:
         for group in _groups(places, shapes):
             squares = sorted(larger)[:1] if len(group) == len(places) else []
             little, *large = _sizes(old, group, sample)  # flags are crossed with these two
-            for number, new in enumerate(dict.fromkeys([little, *large[:1], *squares, *large[1:]])):
+            for turn, new in enumerate(dict.fromkeys([little, *large[:1], *squares, *large[1:]])):
                 change = partial(resized_at, group=group, new=new)
                 pick = Pick("size", _named(sample, group), f"{new} instead of {old}", change)
-                found.setdefault(pick, (len(group) < len(places), number > 1))
+                found.setdefault(pick, (len(group) < len(places), turn > 1))
     yield from sorted(found, key=found.__getitem__)
 
 
@@ -143,109 +135,6 @@ def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> Sample
     if sum(map(math.prod, shapes.values())) > MOST_RESIZED:
         return None
     return meant(sample, sized({at: sample.values[at].detach() for at, _ in group}, group, new))
-
-
-def number(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Vary each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
-    for at, value in enumerate(sample.values):
-        for name, other in _numbers(sample, at, value):
-            yield Pick("number", sample.names[at], name, partial(_with, others={at: other}))
-    yield from _orders(sample)
-    yield from _parts(sample)
-    yield from _defaults(sample, world)
-
-
-def _orders(sample: SampleCall) -> Iterator[Pick]:
-    """Reorder integers that together form a permutation, such as the dimensions of a permute."""
-    places = [at for at, value in enumerate(sample.values) if type(value) is int]
-    if len(places) > 2 and sorted(sample.values[at] for at in places) == list(range(len(places))):
-        names = " and ".join(sample.names[at] for at in places)
-        turned = {at: (number + 1) % len(places) for number, at in enumerate(places)}
-        yield Pick("number", names, "a permutation that is not its own inverse", partial(_with, others=turned))
-
-
-def _parts(sample: SampleCall) -> Iterator[Pick]:
-    """Make lengths in a list unequal, if they are equal and add up to a size."""
-    sizes = {size for at in sample.active for size in sample.values[at].shape}
-    for _, group in groupby(range(len(sample.values)), key=lambda at: sample.arguments_of[at]):
-        places = [at for at in group if type(sample.values[at]) is int and at not in sample.top]
-        lengths = [sample.values[at] for at in places]
-        if len(places) > 1 and len(set(lengths)) == 1 and lengths[0] > 1 and sum(lengths) in sizes:
-            names = f"{sample.names[places[0]]} and {sample.names[places[-1]]}"
-            shifted = {places[0]: lengths[0] - 1, places[-1]: lengths[0] + 1}
-            yield Pick("number", names, "one less and one more", partial(_with, others=shifted))
-
-
-def _with(sample: SampleCall, others: Mapping[int, Any]) -> SampleCall:
-    return replace(sample, values=tuple(others.get(at, value) for at, value in enumerate(sample.values)))
-
-
-def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any]]:
-    places = (*sample.active, *sample.of_modules)
-    is_constant = isinstance(value, torch.Tensor) and at not in places and is_strided(value)
-    is_one = is_constant and value.numel() == 1 and value.is_floating_point()
-    if type(value) is float or is_one:
-        number = float(value)
-        for other in (number * 1.7 or 0.4, number * 0.6 or 0.7):
-            yield f"{other:.6g} instead of {number:g}", torch.full_like(value, other) if is_one else other
-    elif type(value) is int and value in NEXT and not sample.subject.gathers:  # it may be the number of a rank
-        yield from ((f"{other} instead of {value}", other) for other in NEXT[value])
-    if is_constant and value.numel() > 1:
-        yield from other_constants(
-            value.detach(), {size for other in sample.active for size in sample.values[other].shape}
-        )
-
-
-def _defaults(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Pass the defaults of forward that the sample leaves out: each with another value, and all as they are."""
-    function = sample.subject.function
-    if function is None or sample.subject.call:
-        return
-    try:
-        names = list(inspect.signature(function.forward).parameters.values())[int(not sample.subject.separate) :]
-    except (TypeError, ValueError):  # nobody knows
-        return
-    left_out = names[len(pytree.tree_unflatten(list(sample.values), sample.structure)) :]
-    defaults = [name.default for name in left_out if name.kind is name.POSITIONAL_OR_KEYWORD]
-    if not defaults or len(defaults) != len(left_out):
-        return
-    if all(one is None or type(one) in {bool, int, float, str} for one in defaults):
-        for place, default in enumerate(defaults):
-            for other in _other_defaults(default):
-                passed = (*defaults[:place], other, *defaults[place + 1 :])
-                choice = f"{other!r} instead of the default {default!r}"
-                yield Pick("number", left_out[place].name, choice, partial(_passing, passed=passed, world=world))
-    named = ", ".join(name.name for name in left_out)
-    yield Pick("number", named, "passed as it is by default", partial(_passing, passed=tuple(defaults), world=world))
-
-
-def _other_defaults(default: Any) -> list[Any]:
-    if isinstance(default, bool):
-        return [not default]
-    return [default * 1.7 or 0.4] if isinstance(default, float) else []
-
-
-def _passing(sample: SampleCall, passed: tuple[Any, ...], world: World) -> SampleCall:
-    values = [
-        value.detach().requires_grad_(at in sample.active) if differentiable(value) else value
-        for at, value in enumerate(sample.values)
-    ]
-    args = (*pytree.tree_unflatten(values, sample.structure), *passed)
-    (made,) = every_sample(replace(sample.subject, inputs=[args]), world)
-    return made
-
-
-def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Vary one option: flip a flag, swap a string or enum member."""
-    for index, other in enumerate(other_choices(sample)):
-        pairs = zip(sample.values, other.values, strict=True)
-        at = next(at for at, (one, changed) in enumerate(pairs) if one is not changed)
-        yield Pick("choice", sample.names[at], repr(other.values[at]), partial(_chosen, index=index))
-
-
-def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
-    found = other_choices(sample)
-    return found[index] if index < len(found) else None
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:

@@ -43,8 +43,8 @@ class Pick:
         value: the value itself: a layout, a dtype, a set of places, or a function that derives another sample.
         at: the place of the input or output that it varies; :data:`WHOLE` for the call as a whole.
 
-    >>> print(Pick("number", "inplace", "True instead of the default False"))
-    inplace: True instead of the default False
+    >>> print(Pick("number", "scale", "1.7 instead of the default 1"))
+    scale: 1.7 instead of the default 1
     """
 
     family: str
@@ -59,7 +59,7 @@ class Pick:
         return f"{self.family} of {self.of}" if self.of else self.family
 
     def __str__(self) -> str:
-        name = self.of if self.family == "number" else self.axis  # "number of inplace" would count something
+        name = self.of if self.family == "number" else self.axis  # "number of scale" would count something
         return f"{name}: {self.choice}"
 
 

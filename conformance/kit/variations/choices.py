@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import replace
 from enum import Enum
 from functools import partial
 from itertools import pairwise
@@ -41,24 +40,16 @@ CLAIMS = re.compile(
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
 
-def other_choices(sample: SampleCall) -> list[SampleCall]:
-    """Vary options one at a time: flip a flag, swap a string or enum member.
+def other_choices(sample: SampleCall, start: int = 0) -> list[tuple[int, Any]]:
+    """List other values of options, each with its place, from a place on: a flag flipped, another word or enum member.
 
     There are none if arguments contain objects, or for a collective, which a flag may make asynchronous.
     """
     communicates = sample.subject.is_typed or sample.subject.gathers
     if communicates or not all(isinstance(value, _PLAIN) for value in sample.values):
         return []
-    found = [
-        replace(
-            sample,
-            values=(*sample.values[:at], other, *sample.values[at + 1 :]),
-            label=f"{sample.label} with {other if isinstance(other, Enum) else repr(other)} in {sample.names[at]}",
-        )
-        for at, value in enumerate(sample.values)
-        for other in _others(sample, at, value)
-    ]
-    return found[:MOST_CHOICES]
+    places = range(start, len(sample.values))
+    return [(at, other) for at in places for other in _others(sample, at, sample.values[at])][:MOST_CHOICES]
 
 
 def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, is_number: bool = False) -> bool:
@@ -153,20 +144,20 @@ def _is_same_moved(run: Run, at: int, place: int, step: float) -> bool:
 
 def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
     if isinstance(value, bool):
-        claims = not value and CLAIMS.search(_name(sample, at))
+        claims = not value and CLAIMS.search(name_in_forward(sample, at))
         return [] if claims else [not value]
     if isinstance(value, Enum):
         others = [other for other in type(value) if other is not value]
         names = mentioned_by(sample.subject.target).members
         return ([other for other in others if other.name in names] or others)[:IN_PLACE_OF_ONE]
     if isinstance(value, str) or value is None:
-        groups, called = mentioned_by(sample.subject.target).words, _name(sample, at)
+        groups, called = mentioned_by(sample.subject.target).words, name_in_forward(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
     return []
 
 
-def _name(sample: SampleCall, at: int) -> str:
+def name_in_forward(sample: SampleCall, at: int) -> str:
     """Return forward's name of an argument, or the last key of a value inside one; empty if unknown."""
     owner, path = sample.arguments_of[at], sample.names[at]
     if at not in sample.top:

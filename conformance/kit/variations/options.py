@@ -1,0 +1,127 @@
+"""Vary what is passed beside the inputs: numbers, masks, flags, words, and defaults that a sample leaves out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.sample_calls import sample_call
+from conformance.kit.samples import Sample
+from conformance.kit.tensors import is_strided
+from conformance.kit.variations.axis import Pick
+from conformance.kit.variations.choices import name_in_forward, other_choices
+from conformance.kit.variations.constants import other_constants
+from conformance.kit.world import World
+
+#: What stands in for a whole number that is often a dimension or a power.
+NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
+#: What stands in for None: a factor, or what an argument with such a name takes.
+IN_PLACE_OF_NONE, DIMENSIONS, OF_DIMENSIONS = (0.7, 1), (0, 1), re.compile("dim|axis")
+OF_THE_DEFAULT = "instead of the default"
+
+
+def number(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """Vary each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
+    for at in range(len(sample.values)):
+        for words, other in _numbers(sample, at):
+            yield Pick("number", sample.names[at], words, partial(_with, others={at: other}))
+    yield from _orders(sample)
+    yield from _parts(sample)
+    whole = _with_defaults(sample)
+    if whole is None:
+        return
+    left_out = range(len(sample.values), len(whole.values))
+    for at in left_out:
+        for words, other in _numbers(whole, at):
+            change = partial(_with_default, at=at, other=other)
+            yield Pick("number", name_in_forward(whole, at), words.replace("instead of", OF_THE_DEFAULT), change)
+    named = ", ".join(name_in_forward(whole, at) for at in left_out)
+    yield Pick("number", named, "passed as it is by default", _with_defaults)
+
+
+def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
+    value, communicates = sample.values[at], sample.subject.gathers or sample.subject.is_typed
+    is_constant = isinstance(value, torch.Tensor) and at not in (*sample.active, *sample.of_modules)
+    is_constant = is_constant and is_strided(value)
+    is_one = is_constant and value.numel() == 1 and value.is_floating_point()
+    if type(value) is float or is_one:
+        number = float(value)
+        for other in (number * 1.7 or 0.4, number * 0.6 or 0.7):
+            yield f"{other:.6g} instead of {number:g}", torch.full_like(value, other) if is_one else other
+    elif type(value) is int and not sample.subject.gathers:  # it may be the number of a rank
+        yield from ((f"{other} instead of {value}", other) for other in NEXT.get(value, ()))
+    elif value is None and not communicates:
+        others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
+        yield from ((f"{other} instead of None", other) for other in others)
+    if is_constant and value.numel() > 1:
+        sizes = {size for other in sample.active for size in sample.values[other].shape}
+        yield from other_constants(value.detach(), sizes)
+
+
+def _orders(sample: SampleCall) -> Iterator[Pick]:
+    """Reorder integers that together form a permutation, such as the dimensions of a permute."""
+    places = [at for at, value in enumerate(sample.values) if type(value) is int]
+    if len(places) > 2 and sorted(sample.values[at] for at in places) == list(range(len(places))):
+        names = " and ".join(sample.names[at] for at in places)
+        turned = {at: (number + 1) % len(places) for number, at in enumerate(places)}
+        yield Pick("number", names, "a permutation that is not its own inverse", partial(_with, others=turned))
+
+
+def _parts(sample: SampleCall) -> Iterator[Pick]:
+    """Make lengths in a list unequal, if they are equal and add up to a size."""
+    sizes = {size for at in sample.active for size in sample.values[at].shape}
+    for _, group in groupby(range(len(sample.values)), key=lambda at: sample.arguments_of[at]):
+        places = [at for at in group if type(sample.values[at]) is int and at not in sample.top]
+        lengths = [sample.values[at] for at in places]
+        if len(places) > 1 and len(set(lengths)) == 1 and lengths[0] > 1 and sum(lengths) in sizes:
+            names = f"{sample.names[places[0]]} and {sample.names[places[-1]]}"
+            shifted = {places[0]: lengths[0] - 1, places[-1]: lengths[0] + 1}
+            yield Pick("number", names, "one less and one more", partial(_with, others=shifted))
+
+
+def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """Vary one option: flip a flag, swap a string or enum member."""
+    for at, other in other_choices(sample):
+        yield Pick("choice", sample.names[at], repr(other), partial(_with, others={at: other}))
+    whole = _with_defaults(sample)
+    if whole is None:
+        return
+    for at, other in other_choices(whole, len(sample.values)):
+        change = partial(_with_default, at=at, other=other)
+        words = f"{other!r} {OF_THE_DEFAULT} {whole.values[at]!r}"
+        yield Pick("choice", name_in_forward(whole, at), words, change)
+
+
+def _with(sample: SampleCall, others: Mapping[int, Any]) -> SampleCall:
+    return replace(sample, values=tuple(others.get(at, value) for at, value in enumerate(sample.values)))
+
+
+def _with_default(sample: SampleCall, at: int, other: Any) -> SampleCall | None:
+    whole = _with_defaults(sample)
+    return whole and _with(whole, {at: other})
+
+
+def _with_defaults(sample: SampleCall) -> SampleCall | None:
+    """Return the sample with what it leaves out of forward passed as by default; None if it leaves out nothing."""
+    function = sample.subject.function
+    if function is None or sample.subject.call:
+        return None
+    try:
+        parameters = list(inspect.signature(function.forward).parameters.values())
+    except (TypeError, ValueError):  # nobody knows
+        return None
+    args = pytree.tree_unflatten(list(sample.values), sample.structure)
+    left_out = parameters[int(not sample.subject.separate) :][len(args) :]
+    if not left_out or any(one.kind is not one.POSITIONAL_OR_KEYWORD or one.default is one.empty for one in left_out):
+        return None
+    made = sample_call(sample.subject, Sample((*args, *(one.default for one in left_out)), sample.label))
+    return replace(made, active=sample.active, of_modules=sample.of_modules)
