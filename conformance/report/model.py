@@ -203,14 +203,14 @@ class Report:
     command: Annotated[str, Meta(description="How the run was started, if from a shell.")] = ""
 
     def __repr__(self) -> str:
-        """Name the verdicts, as a prompt shows them; :meth:`to_json` has everything.
+        """Name the verdicts and what is broken, as a prompt shows them; :meth:`to_json` has everything.
 
-        >>> subject = SubjectResult("pkg:Scale", "Function", "conforms", ())
+        >>> broken = ClauseResult("Function.backward.double", "quality", "fail")
+        >>> subject = SubjectResult("pkg:Scale", "Function", "deviates", (broken,))
         >>> Report(suite={}, environment={}, engine=(), subjects=(subject,))
-        <Report: pkg:Scale conforms>
+        <Report: pkg:Scale deviates: Function.backward.double>
         """
-        verdicts = [f"{part.subject or 'PyTorch itself'} {part.verdict}" for part in self.parts]
-        return f"<Report: {', '.join(verdicts)}>"
+        return f"<Report: {'; '.join(map(_summary, self.parts))}>"
 
     @property
     def parts(self) -> tuple[SubjectResult, ...]:
@@ -242,6 +242,11 @@ class Report:
         """Return plain data as the published schema has it, long texts clipped and hidden characters escaped."""
         data: dict[str, Any] = plain(msgspec.to_builtins(self))
         return {**data, "content_sha256": sha256_of(data)}
+
+
+def _summary(part: SubjectResult) -> str:
+    broken = [clause.id for clause in part.clauses if clause.affects_verdict]
+    return f"{part.subject or 'PyTorch itself'} {part.verdict}{': ' if broken else ''}{', '.join(broken)}"
 
 
 def sha256_of(data: Mapping[str, Any]) -> str:
