@@ -48,6 +48,14 @@ def found(subject):
     return caught.value.report.subjects[0]
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_what_pytorch_cannot_compute_in_a_dtype_is_not_judged():
+    """It has no ``equal`` for complex numbers of half precision, which the suite compares with."""
+    subject = found(Subject(Double, inputs=[(torch.ones(3, dtype=torch.complex32),)]))
+    assert subject.verdict == "incomplete"
+    assert "give samples of another one" in subject.clause("Function.backward.count").reason
+
+
 class NoMemory(Double):
     """Its backward finds less memory than there is in all, or asks for more than that."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from conformance.core.accidents import is_of_the_suite
 from conformance.core.joining import OUTSIDE
 from conformance.kit.answers import ANSWERED
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
@@ -41,6 +42,11 @@ _NO_DEVICE = re.compile(
 )
 #: How an author says so, in the message or in the line that raises it.
 _NAMES_A_DEVICE = re.compile(r"is_cuda|(?<![a-z])(cuda|gpu|nvidia|triton|xpu|npu|hpu|mps)(?![a-z])", re.IGNORECASE)
+#: How PyTorch says so, and what is told if the suite has called the operation, not the subject.
+_NO_OPERATION = re.compile(r"not implemented for '\w+'")
+NO_OPERATION = "PyTorch lacks an operation that the test needs in this dtype ({}): give samples of another one"
+#: Where the suite calls the subject.
+_CALLERS = (os.path.join("kit", "specs.py"), os.path.join("kit", "subject.py"))
 #: PyTorch's message if an allocation fails, with its size (bytes).
 _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
@@ -51,7 +57,7 @@ def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
     Raises:
         NotApplicable: ``call=`` itself raised, outside the subject.
         Skipped: the same, and no call has returned so far; or memory ran out after calls had returned, or a device's;
-            or this run, on the CPU, lacks the device or backend that the subject needs.
+            or this run, on the CPU, lacks the device or backend that the subject needs; or PyTorch lacks an operation.
     """
     # By their types: an exception may answer any question about itself with another one, even about its class.
     raised = error.__cause__ if issubclass(type(error), Deviation) else error
@@ -61,7 +67,10 @@ def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
         return
     try:
         lacks_memory = _is_of_memory(raised)
-        line = traceback.extract_tb(raised.__traceback__)[-1].line or ""
+        last = traceback.extract_tb(raised.__traceback__)[-1]
+        line = last.line or ""
+        is_of_suite = is_of_the_suite(last.filename) and not last.filename.endswith(_CALLERS)
+        lacks_operation = is_of_suite and _NO_OPERATION.search(str(raised))
         is_named = subject.label not in ANSWERED and _NAMES_A_DEVICE.search(f"{raised} {line}")
         lacks_device = world.device == "cpu" and (is_named or _NO_DEVICE.search(str(raised)))
         # Of one of the compiler, those of the code that it read.
@@ -72,6 +81,8 @@ def expect_own(subject: Subject | None, error: Exception, world: World) -> None:
     if lacks_memory and subject.label in ANSWERED:
         raise Skipped(NO_MEMORY) from error
     words = next(iter(str(raised).splitlines()), "")
+    if lacks_operation:
+        raise Skipped(NO_OPERATION.format(words)) from error
     if lacks_device:
         raise Skipped(NO_DEVICE.format(f"{type(raised).__name__}: {words}" if words else line)) from error
     own = [frame for frame in frames if not foreign(frame.filename)]
