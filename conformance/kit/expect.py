@@ -86,7 +86,7 @@ def close(
         expected: what it should be.
         what: what is being compared, for the message.
         rtol: relative tolerance; 64 times the epsilon of the coarser dtype if None. Zero means zero.
-        atol: absolute tolerance; the same.
+        atol: absolute tolerance; if None the same times the largest number, or times one: a sum rounds with its terms.
         precision: the machine epsilon that they were computed in, if their dtypes promise a finer one.
         alternatives: wrong values worth naming, by the mistake that leads to them.
         likely: the likely cause of a failure; one that takes a test of its own is a function, called then.
@@ -97,11 +97,12 @@ def close(
     >>> close(torch.tensor(1.0), torch.tensor(1.0 + 1e-9, dtype=torch.float64), "one")
     """
     _same_shape(actual, expected, what)
-    tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
     one, other = alike_in_double(actual, expected)
-    rtol, atol = (tolerance if given is None else given for given in (rtol, atol))
+    allowed, largest = max(_tolerance(actual.dtype), _tolerance(expected.dtype)), largest_finite(other)
+    rtol = allowed if rtol is None else rtol
+    atol = allowed * max(1.0, largest) if atol is None else atol
     if precision:
-        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * largest_finite(other))
+        atol = max(atol, tolerances.SAME_ROUNDINGS * precision * largest)
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         now = alike_in_double(actual, expected)
         if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
