@@ -7,7 +7,7 @@ import torch
 
 from conformance import GROUP, ConformanceError, check
 from conformance.core.outcomes import LEFT_BEHIND
-from conformance.kit.world import SPOILED, World
+from conformance.kit.world import JUDGED, World
 from conformance.ranks.pool import Pool
 from tests.faults.running import run
 from tests.planted import collective_unwaited as bugs
@@ -40,5 +40,5 @@ def test_what_was_seen_before_is_forgotten_for_a_while() -> None:
     world.known.update({"claims": 1, ("group", (0, 1)): 2})
     with world.forgetting():
         assert world.known == {("group", (0, 1)): 2}
-        world.known.update({"claims": 3, ("group", (0,)): 4, SPOILED: True})
-    assert world.known == {"claims": 1, ("group", (0, 1)): 2, ("group", (0,)): 4, SPOILED: True}
+        world.known.update({"claims": 3, ("group", (0,)): 4, JUDGED: []})
+    assert world.known == {"claims": 1, ("group", (0, 1)): 2, ("group", (0,)): 4, JUDGED: []}

@@ -26,7 +26,7 @@ from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import tensor_leaves
 from conformance.kit.unwritten import FillMode, unwritten_in
-from conformance.kit.world import SPOILED, World
+from conformance.kit.world import World
 
 #: A test that ends with these words says nothing of its own.
 REFERS = "; see "
@@ -44,7 +44,7 @@ MOST_TRIED, LONGEST_TRIED = 8, 2.0
 
 
 def try_again(error: Exception, subject: Subject, world: World, took: float, call: Callable[..., object]) -> str:
-    """Add the probable cause to a test's exception. Nothing is repeated on several ranks, or on damaged memory.
+    """Add the probable cause to a test's exception. Nothing is repeated on several ranks.
 
     ``call`` runs the test with a subject; ``took`` is its processor time (seconds).
 
@@ -52,7 +52,7 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
         Why its clause is not judged: the test passes with zeros in memory that the subject never wrote to, or it runs
         on one rank, which a collective does not take.
     """
-    if world.size > 1 or SPOILED in world.known or issubclass(type(error), NotApplicable | Unfit):
+    if world.size > 1 or issubclass(type(error), NotApplicable | Unfit):
         return ""
     with suppress(Exception, SystemExit):  # what cannot be told is not
         if REFERS in str(error):

@@ -20,15 +20,13 @@ __all__ = ["World"]
 Params = ParamSpec("Params")
 _Result = TypeVar("_Result")
 
-#: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
-SPOILED = "spoiled"
 #: Under this name a test notes how gradients were judged, for the report.
 JUDGED = "judged"
 
 
 def _stays(key: object) -> bool:
     """Whether a name is that of a process group, or of what a test notes for its report."""
-    return key in {SPOILED, JUDGED} or (isinstance(key, tuple) and key[0] == "group")
+    return key == JUDGED or (isinstance(key, tuple) and key[0] == "group")
 
 
 class LeftAlone(Exception):

@@ -27,7 +27,7 @@ from conformance.kit.process import isolation
 from conformance.kit.process.copies import in_a_copy
 from conformance.kit.process.growth import Growth
 from conformance.kit.subject import Subject
-from conformance.kit.world import JUDGED, SPOILED, LeftAlone, World, alone, as_plain_data
+from conformance.kit.world import JUDGED, LeftAlone, World, alone, as_plain_data
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -219,7 +219,6 @@ class Rank:
             done["outcome"] = "error"
         self.around = isolation.snapshot()  # the next test begins with this state
         done["changed"] = isolation.changed_facts(before, self.around) + self.growth.differences()
-        done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         done["judgements"] = self.world.known.pop(JUDGED, [])
         done["functions"] = FUNCTIONS.get(self.subject.label, ()) if self.subject else ()

@@ -26,7 +26,7 @@ from conformance.kit.spmd.owed import backward
 from conformance.kit.tensors import largest_finite, shares_elements
 from conformance.kit.typed_values import cotangent
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, LAYOUTS, lies_otherwise
-from conformance.kit.world import SPOILED, LeftAlone
+from conformance.kit.world import LeftAlone
 
 EXPANDED = "expanded from one number"
 UNASKED = "no argument could have another layout, it draws random numbers, or writes to elements that share memory"
@@ -60,13 +60,11 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
         expected = backward(run, mine, given)
         for odd in _some(claim.observed.differentiable):
             strange = [GRADIENT_LAYOUTS[layout](g) if g is not None and at in odd else g for at, g in enumerate(given)]
-            world.known[SPOILED] = True  # until it is over: some write past the end of such a gradient
             actual = backward(run, mine, strange if who == "all" or world.rank == 0 else given)
             where = f"where those that come in are {layout} on {'all ranks' if who == 'all' else 'rank 0'}"
             of = f"of {claim.call.label}, {where}"
             if not _expect_same("the gradient of argument", of, actual, expected, world, AS_CONTIGUOUS):
                 return  # the ranks that it is wrong on say so
-            world.known.pop(SPOILED)
     need(tried, "no result has a gradient that could have another layout")
 
 
@@ -133,7 +131,6 @@ def _expect_same_or_refused(
     shared = [place for place, x in enumerate(strange) if shares_elements(x)]
     if any(world.exchange(any(not same_values(before[place], exact[place]) for place in shared))):
         return False  # to write into an expanded tensor is not defined
-    world.known[SPOILED] = True  # until it is over: some write past the end of such an argument
     actual = _ended(lambda: claim.call.called(strange, world_group()))
     what = f"{claim.call.label} with arguments that are {layout}"
     _expect_all_or_none_to_raise(actual, what, world)
@@ -141,7 +138,6 @@ def _expect_same_or_refused(
         assert isinstance(expected, list)
         if not _expect_same("result", f"of {what}", actual, expected, world):
             return True  # the ranks that it is wrong on say so
-    world.known.pop(SPOILED)
     return True
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,7 +61,23 @@ def channels_last(value: torch.Tensor) -> torch.Tensor:
 
 
 def _expanded(value: torch.Tensor) -> torch.Tensor:
-    return value[:1].clone().expand(value.shape) if value.dim() and value.shape[0] else value
+    return _with_room(value[:1], value.shape) if value.dim() and value.shape[0] else value
+
+
+def _expanded_from_one(value: torch.Tensor) -> torch.Tensor:
+    return _with_room(value.reshape(-1)[:1].sum(), value.shape)
+
+
+def _with_room(part: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Expand a tensor, with memory behind it for all elements: some read and write there as if it were contiguous.
+
+    >>> _with_room(torch.ones(1), [3]).untyped_storage().nbytes()
+    12
+    """
+    memory = part.new_full((max(1, math.prod(shape)),), JUNK)
+    start = memory[: part.numel()].view(part.shape)
+    start.copy_(part)
+    return start.expand(shape)
 
 
 #: Ways to lay out an input. All but an expanded one keep its numbers: see :func:`with_layout_values`.
@@ -75,7 +92,7 @@ LAYOUTS: dict[str, Arrange] = {
 #: Ways to lay out an incoming gradient, which may be all one number, as that of a sum is.
 GRADIENT_LAYOUTS: dict[str, Arrange] = {
     **LAYOUTS,
-    "expanded from one number": lambda value: value.reshape(-1)[:1].sum().expand(value.shape),
+    "expanded from one number": _expanded_from_one,
 }
 
 

@@ -12,7 +12,7 @@ from conformance.kit.answers import ANSWERED, FUNCTIONS
 from conformance.kit.attempt import call_body
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
-from conformance.kit.world import SPOILED, World
+from conformance.kit.world import World
 from conformance.ranks import worker
 from conformance.ranks.simulated.simulation import Simulation
 from conformance.ranks.worker import Rank, no_warnings
@@ -50,7 +50,6 @@ class SimulatedRanks(Rank):
             finally:
                 self.left[world.rank] = after = isolation.snapshot()
                 changed[world.rank] = isolation.changed_facts(before, after)
-                changed[world.rank] += ["memory that is not its own"] if world.known.pop(SPOILED, False) else []
 
         with contextlib.ExitStack() as stack:
             if request["ended_at_once"]:
