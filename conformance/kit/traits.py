@@ -125,7 +125,7 @@ def _as_numbers(value: torch.Tensor, empty: bool) -> Iterator[str]:
 
 
 def _adds_up_to_one(value: torch.Tensor, dim: int, power: int) -> bool:
-    """Whether numbers, or their squares, are parts of a whole; of masks whose rows show one element, but not of one row."""
+    """Whether numbers, or their powers, are parts of a whole; of masks whose rows show one element, not of one row."""
     if not value.is_floating_point() and (value.dtype is not torch.bool or value.dim() < 2):
         return False
     sums = to_double(value).pow(power).sum(dim)

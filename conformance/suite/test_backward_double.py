@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from conformance.kit import (
     WRITES_INTO_GRADIENTS,
     Deviation,
