@@ -446,3 +446,55 @@ class RoundedAtRandom(Square):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return torch.floor(2 * grad * x * 64 + torch.rand_like(x)) / 64
+
+
+class SavesItsSlope(Function):
+    """Saves a result that is neither an input nor an output: differentiated again, it is a constant."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.cos())
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (slope,) = ctx.saved_tensors
+        return slope * grad
+
+
+class SavesItsInputAndDetachesIt(SavesItsSlope):
+    """Reads its input by an alias without a graph, beside a constant that takes no gradient."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x, factor)
+        return x.sin() * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, factor = ctx.saved_tensors
+        return x.detach().cos() * factor * grad, None
+
+
+class SecondFactorWrong(SavesItsSlope):
+    """Computes its gradient by another Function, whose own gradient is wrong."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _SlopeOfTwice.apply(*ctx.saved_tensors) * grad
+
+
+class _SlopeOfTwice(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.cos()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -2 * ctx.saved_tensors[0].sin() * grad

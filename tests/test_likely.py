@@ -12,6 +12,8 @@ from tests import neighbours as bugs
 from tests.planted import alike, collective, modes, numbers, save, sparse, state, vmap_generated
 
 BESIDE = "a tensor that was stored without save_for_backward"
+SECOND = "test_second_derivative_is_right_or_refused"
+BETWEEN, APART = "a result of forward that is neither", "reads this input without a graph"
 IN_ORDER = "assumes contiguous memory"
 BUFFER = "share a buffer"
 #: The bug, the test that sees it, and the cause that it must name.
@@ -49,10 +51,13 @@ NAMED = [
     (bugs.ForwardModeInside, "test_tangent_is_the_directional_derivative", "uses forward mode itself"),
     (bugs.SavedForBackwardAlone, "test_tangent_is_the_directional_derivative", "calls save_for_backward alone"),
     (bugs.StopsWithinAThreshold, "test_gradient_grows_with_the_loss", "backward stops within an absolute tolerance"),
+    (bugs.SavesItsSlope, SECOND, BETWEEN),
     (bugs.DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
 NOT_NAMED = [
+    (bugs.SecondFactorWrong, SECOND, BETWEEN),
+    (bugs.SecondFactorWrong, SECOND, APART),
     (bugs.KnowsTheAddress, "test_hooks_can_carry_saved_tensors_away", BESIDE),
     (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "save"),
     (bugs.OtherNumbersElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
@@ -108,6 +113,12 @@ def test_a_sparse_tensor_made_of_an_argument_is_an_alias_of_it():
 @pytest.mark.parametrize(("function", "test", "cause"), NAMED)
 def test_a_cause_is_named_for_the_bug_that_it_is_about(function, test, cause):
     assert cause in likely(function, test)
+
+
+def test_an_input_that_is_read_without_a_graph_is_not_laid_to_what_was_saved():
+    said = likely(bugs.SavesItsInputAndDetachesIt, SECOND, torch.full((3, 4), 2.0, dtype=torch.float64))
+    assert APART in said
+    assert BETWEEN not in said
 
 
 @pytest.mark.parametrize(("function", "test", "cause"), NOT_NAMED)

@@ -22,7 +22,9 @@ _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug
 #: What PyTorch's operations say of shapes that do not fit.
 _MISFIT = re.compile(
     r"\b(?:must match|size mismatch|cannot be multiplied|invalid for input of size|Expected a tensor of dimension"
-    r"|number of sizes provided)\b"
+    r"|number of sizes provided|Expected size for|Expected shape of|Incompatible shapes|to match the calculated"
+    r"|to have \d+ channels|the same number of elements|to be equal size|to be no larger|to sum exactly"
+    r"|should be equal to|does not broadcast)\b"
 )
 
 

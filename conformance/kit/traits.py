@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 
 import torch
 
@@ -67,7 +68,8 @@ def traits(value: torch.Tensor, constant: bool = True, empty: bool = False) -> s
             found = (found - {(name, dim) for name in by_chance}) | {(name, dim) for name in names}
     if constant:
         found |= {(name, None) for name in _as_numbers(value.detach(), empty)}
-        found |= {("adds up to one", dim) for dim in range(plain.dim()) if _adds_up_to_one(value.detach(), dim)}
+        wholes = product(range(plain.dim()), (("adds up to one", 1), ("has a norm of one", 2)))
+        found |= {(name, dim) for dim, (name, power) in wholes if _adds_up_to_one(value.detach(), dim, power)}
     return found
 
 
@@ -122,11 +124,11 @@ def _as_numbers(value: torch.Tensor, empty: bool) -> Iterator[str]:
             yield "is a mask"
 
 
-def _adds_up_to_one(value: torch.Tensor, dim: int) -> bool:
-    """Whether numbers are parts of a whole; of masks each row of which shows one element, but not of one row alone."""
+def _adds_up_to_one(value: torch.Tensor, dim: int, power: int) -> bool:
+    """Whether numbers, or their powers, are parts of a whole; of masks whose rows show one element, not of one row."""
     if not value.is_floating_point() and (value.dtype is not torch.bool or value.dim() < 2):
         return False
-    sums = to_double(value).sum(dim)
+    sums = to_double(value).pow(power).sum(dim)
     return torch.allclose(sums, torch.ones_like(sums), rtol=1e-3 if value.dtype.itemsize < 4 else 1e-6)
 
 

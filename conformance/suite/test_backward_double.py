@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.kit import WRITES_INTO_GRADIENTS, Deviation, Probe, SampleCall, clause, in_double, need
-from conformance.kit.graph import functions_behind
+from conformance.kit import (
+    WRITES_INTO_GRADIENTS,
+    Deviation,
+    Probe,
+    SampleCall,
+    clause,
+    differentiable,
+    in_double,
+    need,
+    share_memory,
+)
+from conformance.kit.graph import contexts_behind, functions_behind
 from conformance.kit.numerics.derivatives import SURROGATE
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.observation import collectives
@@ -33,6 +43,7 @@ def test_second_derivative_is_right_or_refused(probe: Probe) -> None:
         need(not _goes_through_a_wrong_gradient(probe, sample, gradient), REPEATED)
         need(not (is_declared and error.likely == SURROGATE), "its declared gradient is a step function")
         error.likely = _collectives_in_backward(probe) or error.likely
+        error.likely = error.likely or world.try_call(_without_a_graph, sample, error) or ""
         raise
     need(any(told.values()), "not smooth enough near the sample to measure a second derivative by finite differences")
 
@@ -53,3 +64,17 @@ def _collectives_in_backward(probe: Probe) -> str:
     with collectives.counted() as started:
         run.gradients(probe.cotangents)
     return f"backward starts {', '.join(dict.fromkeys(started))}, which autograd may not see" if started else ""
+
+
+def _without_a_graph(sample: SampleCall, error: Deviation) -> str:
+    """Name what autograd takes for a constant: a saved tensor that is no argument and no output, or a detached one."""
+    run = sample.run()
+    saved = [tensor for context in contexts_behind(run.result) for tensor in context.saved_tensors]
+    constants = [one for one in saved if differentiable(one) and not one.requires_grad]
+    if any(not any(share_memory(one, value) for value in run.values) for one in constants):
+        return (
+            "backward reads a result of forward that is neither an input nor an output, and so a constant: compute it "
+            "in backward again, or decorate backward with once_differentiable"
+        )
+    is_lost = str(error.actual).startswith("None")
+    return "backward reads this input without a graph, as under no_grad or detached" if is_lost else ""

@@ -200,3 +200,27 @@ class WeightedRoots(Function):
     def backward(ctx, grad):
         x, weights = ctx.saved_tensors
         return grad * weights / (2 * x.sqrt()), grad * x.sqrt()
+
+
+class TurnedByUnits(Function):
+    """Turns points by unit quaternions without a look at their length; the way back is right for a length of one."""
+
+    @staticmethod
+    def inputs():
+        drawn = torch.Generator().manual_seed(9)
+        units = torch.nn.functional.normalize(torch.randn(2, 4, dtype=torch.float64, generator=drawn), dim=-1)
+        yield units, torch.randn(2, 3, dtype=torch.float64, generator=drawn).requires_grad_()
+
+    @staticmethod
+    def forward(ctx, unit, point):
+        ctx.save_for_backward(unit)
+        axis, real = unit[..., :3], unit[..., 3:]
+        twice = 2 * torch.linalg.cross(axis, point, dim=-1)
+        return point + real * twice + torch.linalg.cross(axis, twice, dim=-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (unit,) = ctx.saved_tensors
+        axis, real = unit[..., :3], unit[..., 3:]
+        along = (axis * grad).sum(-1, keepdim=True) * axis
+        return None, 2 * (along - real * torch.linalg.cross(axis, grad, dim=-1)) + (2 * real * real - 1) * grad

@@ -280,3 +280,23 @@ class PartsThatGrow(Function):
         dx = grad.new_full(ctx.shape, torch.nan)
         dx[: int(lengths.sum())] = grad.repeat_interleave(lengths, 0)
         return dx, None
+
+
+class WeightsOfParts(Function):
+    """Multiplies the rows of each part by a weight of its own; a part may be empty, and its weight has no gradient."""
+
+    @staticmethod
+    def inputs():
+        rows, weights = (torch.randn(size, 3, dtype=_DOUBLE, requires_grad=True) for size in (6, 3))
+        yield rows, weights, torch.tensor([1, 2, 3])
+
+    @staticmethod
+    def forward(ctx, x, weights, lengths):
+        ctx.save_for_backward(x, weights, lengths)
+        return x * weights.repeat_interleave(lengths, 0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weights, lengths = ctx.saved_tensors
+        parts = torch.arange(len(weights)).repeat_interleave(lengths)
+        return grad * weights[parts], torch.zeros_like(weights).index_add(0, parts, grad * x), None

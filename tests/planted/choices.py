@@ -342,3 +342,26 @@ class MeanThatKeepsItsDimension(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad.unsqueeze(ctx.dim).expand(ctx.shape) / ctx.shape[ctx.dim], None, None
+
+
+class CausalInForwardAlone(Function):
+    """Forgets in backward the mask that forward applies if asked to, and so gives the first query a gradient, too.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = of_shapes((4, 3), (4, 3), others=(False,))
+
+    @staticmethod
+    def forward(ctx, query, key, causal):
+        scores = query @ key.mT
+        ctx.save_for_backward(query, key)
+        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return (scores.masked_fill(later, -torch.inf) if causal else scores).softmax(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key = ctx.saved_tensors
+        share = (query @ key.mT).softmax(-1)
+        scores = share * (grad - (grad * share).sum(-1, keepdim=True))
+        return scores @ key, scores.mT @ query, None

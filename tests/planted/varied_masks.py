@@ -167,3 +167,19 @@ class EverySecondRow(right.RowsTakenOnce):
         dx = grad.new_zeros(ctx.rows, *grad.shape[1:])
         dx[:: int(index[1])][: len(grad)] = grad
         return dx, None
+
+
+class PartsCountedByTheirRows(right.WeightsOfParts):
+    """Numbers parts by the rows that they have: after an empty part, gradients of weights are a row too early.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.WeightsOfParts.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weights, lengths = ctx.saved_tensors
+        parts = torch.arange(len(weights)).repeat_interleave(lengths)
+        found = parts.unique_consecutive(return_inverse=True)[1]
+        return grad * weights[parts], torch.zeros_like(weights).index_add(0, found, grad * x), None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from torch.autograd import Function
+from torch.nn import functional
+
 from tests.correct import varied_numbers as right
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -285,3 +289,21 @@ class RadiusOfOneForgotten(right.OnASphere):
         length = x.norm(dim=-1, keepdim=True)
         unit = x / length
         return (grad - unit * (unit * grad).sum(-1, keepdim=True)) / length, None
+
+
+class PatchesPutBackOneByOne(Function):
+    """Puts patches back one step apart, as in the sample; further apart there are fewer than PyTorch then asks for.
+
+    Breaks: Function.backward.any-input
+    """
+
+    inputs = of_shapes((2, 3, 5, 5), others=(1,))
+
+    @staticmethod
+    def forward(ctx, x, stride):
+        ctx.size = x.shape[2:]
+        return functional.unfold(x, 3, stride=stride)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return functional.fold(grad, ctx.size, 3), None

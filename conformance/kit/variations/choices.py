@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import Run, SampleCall
+from conformance.kit.numerics.derivatives import slopes_along
 from conformance.kit.numerics.differences import shifted
 from conformance.kit.numerics.nearby import drawn_direction, moved_along, rms_size
 from conformance.kit.tensors import dense, is_strided, same_values, to_double
@@ -29,6 +30,8 @@ NONE = "no sample has a flag, a word that its source compares with, or a member 
 MOST_CHOICES, IN_PLACE_OF_ONE = 6, 3
 #: How many elements of an input are moved to find one that forward ignores, and how far.
 PROBED_ELEMENTS, PROBE_STEP = 24, 1e-5
+#: How far the slope along those that it depends on may be from what a gradient says, if that is meant to be right.
+ROUGHLY = 0.05
 #: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
 FAR, PARTS, JUMP_HALVINGS = 3.0, 32, 30
 #: Flags with such a word in their names assert facts about other arguments, so they are never set to True.
@@ -64,18 +67,21 @@ def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, is
         return False
     if _same_results(here, there) or (not is_number and draws(other, world)):
         return False
-    before, after = (dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)) for run in (here, there))
+    cotangents = there.cotangents(world)
+    before = dict(zip(here.leaves, here.gradients(here.cotangents(world)), strict=True))
+    after = dict(zip(there.leaves, there.gradients(cotangents), strict=True))
     if any(_is_something(before[at]) and not _is_something(after[at]) for at in after):
         return False
     given = [(at, gradient) for at, gradient in after.items() if gradient is not None]
-    return not any(_is_surrogate(there, at, gradient, may_be_misplaced=is_number) for at, gradient in given)
+    return not any(_is_surrogate(there, at, gradient, cotangents, is_number) for at, gradient in given)
 
 
 def has_surrogate(sample: SampleCall, world: World) -> bool:
     """Tell a surrogate gradient from an unused input by taking a long step: forward may round."""
     run = sample.run()
-    gradients = zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)
-    return any(_is_surrogate(run, at, gradient) for at, gradient in gradients if gradient is not None)
+    cotangents = run.cotangents(world)
+    gradients = zip(run.leaves, run.gradients(cotangents), strict=True)
+    return any(_is_surrogate(run, at, gradient, cotangents) for at, gradient in gradients if gradient is not None)
 
 
 def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:
@@ -116,8 +122,10 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
     return gradient is not None and bool(dense(gradient).any())
 
 
-def _is_surrogate(run: Run, at: int, gradient: torch.Tensor, may_be_misplaced: bool = False) -> bool:
-    """Whether some element has a gradient although forward does not depend on it.
+def _is_surrogate(
+    run: Run, at: int, gradient: torch.Tensor, cotangents: list[torch.Tensor], may_be_misplaced: bool = False
+) -> bool:
+    """Whether some element has a gradient although forward does not depend on it, and the others have the right one.
 
     If another element has none although forward depends on it, the gradient may be in the wrong place instead.
     """
@@ -129,7 +137,14 @@ def _is_surrogate(run: Run, at: int, gradient: torch.Tensor, may_be_misplaced: b
     claimed = [place for place in places if bool(numbers[place] != 0)]
     others = [place for place in places if place not in claimed]
     is_ignored = partial(_is_ignored, run, at)
-    return any(map(is_ignored, claimed)) and not (may_be_misplaced and not all(map(is_ignored, others)))
+    read = [place for place in claimed if not is_ignored(place)]
+    if len(read) == len(claimed) or (may_be_misplaced and not all(map(is_ignored, others))):
+        return False
+    direction = torch.zeros_like(numbers)
+    direction[read] = numbers[read]
+    (slope,) = slopes_along(run, [cotangents], at, direction.reshape(value.shape).to(value.dtype))
+    claim = float(direction.abs().square().sum())
+    return abs(slope - claim) <= ROUGHLY * claim
 
 
 def _is_ignored(run: Run, at: int, place: int) -> bool:

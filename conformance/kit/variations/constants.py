@@ -41,8 +41,9 @@ def _other_orders(flat: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[
     if bool((flat.sort().values == order).all()):
         if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
             yield "a permutation that is not its own inverse", order.roll(1).to(flat.dtype)
-    elif int(flat.sum()) in sizes:  # they may be lengths, whose sum has to stay
-        return
+    elif int(flat.sum()) in sizes:  # they may be lengths, whose sum has to stay, or unique indices
+        if len(flat) > 1 and bool((flat > 0).all()):
+            yield "a part that is empty", torch.cat([flat[:1] - flat[:1], flat[:1] + flat[1:2], flat[2:]])
     elif bool((flat[1:] > flat[:-1]).all()):  # indices, each of them once, or offsets that end at a size
         if len(gaps := (flat[1:-1] > flat[:-2] + 1).nonzero()):
             lower = flat.clone()
