@@ -31,6 +31,7 @@ from conformance.kit.spmd.claims import Claim, claims, need_judged_on, need_type
 from conformance.kit.spmd.late import are_near, copies, gradients_with_late, results_with_late, settle
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
+from conformance.kit.spmd.smaller_worlds import OF_ALL_TOGETHER, may_be_of_all
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import need_numbers, wrong_gradient
 from conformance.kit.typed_values import cotangent
@@ -217,4 +218,5 @@ def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
             raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", f"all{AS_AMONG_SEVERAL}")
         need_numbers(claim)
         why = wrong_gradient(claim, world)
+        need(not (why and may_be_of_all(claim)), OF_ALL_TOGETHER)
         expect.that(not why, f"{claim.call.label} in a group of one rank: {why}{AS_AMONG_SEVERAL}")

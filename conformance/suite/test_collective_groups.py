@@ -24,12 +24,14 @@ from conformance.kit.spmd.claims import (
 )
 from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.smaller_worlds import (
+    OF_ALL_TOGETHER,
     OF_AS_MANY,
     by_ranks_of_the_world,
     expect_alike_everywhere,
     fitting,
     forth_and_back,
     made_for,
+    may_be_of_all,
     may_count_ranks,
     refuses,
 )
@@ -76,6 +78,7 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
             _compare(claim, members, world, actual, expected)
         known = any(world.exchange(why or "")) and wrong_gradient(claim, world)
         told = next(filter(None, world.exchange(why or "")), "")
+        need(not (told and is_smaller and any(world.exchange(may_be_of_all(claim)))), OF_ALL_TOGETHER)
         if told and not known:
             places = " and ".join(f"rank {rank} as {place}" for place, rank in enumerate(members))
             raise Deviation(f"{claim.call.label} in a group that has {places}: {told}")

@@ -27,6 +27,7 @@ from conformance.kit.world import LeftAlone, World
 OF_THE_WORLD = "its samples contain numbers that differ from rank to rank, such as lengths, which fit no other group"
 OF_AS_MANY = "its samples contain values that may depend on the number of ranks, and it raises an error with fewer"
 NEIGHBOURS = "its samples contain ranks of the world, such as those of neighbours, which fit no other group"
+OF_ALL_TOGETHER = "its samples contain whole numbers that may be places among what all ranks hold together"
 OTHER_TENSORS = "its inputs make another number of tensors in a world of another size"
 
 
@@ -176,6 +177,13 @@ def may_count_ranks(claim: Claim, world: World) -> bool:
         count % world.size == 0 or any(total - world.size < count <= total for total in totals) for count in counts
     )
     return any(world.exchange(own))  # numbers may differ between ranks, which go on together
+
+
+def may_be_of_all(claim: Claim) -> bool:
+    """Whether whole numbers in a tensor are beyond a size on this rank, as words of a vocabulary held in parts are."""
+    sizes = [size for tensor in claim.call.tensors if differentiable(tensor) for size in tensor.shape if size > 1]
+    wholes = [x for x in claim.call.tensors if not differentiable(x) and x.dtype is not torch.bool]
+    return bool(sizes) and any(int(x.max()) >= min(sizes) for x in wholes if x.dim() and x.numel())
 
 
 def _is_one_for_each(claim: Claim, world: World) -> bool:
