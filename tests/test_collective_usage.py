@@ -157,3 +157,26 @@ def test_inputs_of_a_spec_that_does_not_gather_have_no_rank_to_ask_for(monkeypat
 def test_types_that_do_not_fit_inputs_that_ask_for_their_rank_are_told_at_once():
     with pytest.raises(UsageError, match=r'names 2 arguments, but the call has 1; .* "V -> R"'):
         check(Subject(right.Copy, spec="Collective", types="V, V -> R", inputs=rows_by_rank), ranks=2)
+
+
+class Exchange(torch.autograd.Function):
+    """Sends as many rows to every rank."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        found = torch.empty_like(x, memory_format=torch.contiguous_format)
+        dist.all_to_all_single(found, x.contiguous(), group=group)
+        return found
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Exchange.apply(grad, ctx.group), None
+
+
+def test_rows_for_each_rank_are_fewer_in_a_smaller_group():
+    """Sixteen rows cannot be dealt to three ranks."""
+    x = torch.randn(16, 3, dtype=torch.float64, requires_grad=True)
+    clause = "Collective.group.subgroup"
+    report = check(Exchange, (x, GROUP), spec="Collective", types="V -> V", ranks=4, simulated=True, only=clause)
+    assert report.subjects[0].clause(clause).verdict == "pass"

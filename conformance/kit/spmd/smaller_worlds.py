@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -138,16 +139,18 @@ def expect_alike_everywhere(claim: Claim, world: World) -> None:
 
 
 def fitting(claim: Claim, alike: Sequence[int], world: World) -> Claim:
-    """The claim with tensors that fit a smaller group: what is as long as the world has ranks may be one for each.
+    """The claim with tensors that fit a smaller group: what has as many parts as ranks loses those of the missing ones.
 
     Raises:
         NotApplicable: the first ranks raise, and its samples may depend on the number of ranks.
     """
-    shorter = replace(claim, call=claim.call.cut(world.size, len(alike)))
     if not refuses(claim, alike, world):
         return claim
-    if not refuses(shorter, alike, world):
-        return shorter
+    sizes = chain(*world.exchange([size for tensor in claim.call.tensors for size in tensor.shape]))
+    for size in sorted({size for size in sizes if size and size % world.size == 0}):
+        shorter = replace(claim, call=claim.call.cut(size, size // world.size * len(alike)))
+        if not refuses(shorter, alike, world):
+            return shorter
     need(not may_count_ranks(claim, world), OF_AS_MANY)
     return claim
 
