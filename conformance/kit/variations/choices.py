@@ -25,7 +25,6 @@ from conformance.kit.variations.variants import draws
 from conformance.kit.variations.words import mentioned_by
 from conformance.kit.world import World
 
-NONE = "no sample has a flag, a word that its source compares with, or a member of an enumeration"
 #: Most alternatives that are tried for a sample, and for one argument.
 MOST_CHOICES, IN_PLACE_OF_ONE = 6, 3
 #: How many elements of an input are moved to find one that forward ignores, and how far.
