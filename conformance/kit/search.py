@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import combinations, islice
 from typing import Any
 
 import torch
@@ -39,6 +40,8 @@ MOST_VARIATIONS_OF_ALL = 3000
 MANY_CHOICES = ("size", "number", "value")
 #: What an author can do whose class is right for the sample, and not made for another one.
 NOT_MEANT = "forward accepts this sample, which was derived; if it is not meant to, let it raise"
+#: The families of what is passed beside the inputs, and so many pairs of them are tried.
+OPTIONS, OPTIONS_CROSSED = ("number", "choice"), 10
 #: With so many sizes another number or flag is crossed. A test that is not crossed gets these, and whole samples'.
 SIZES_CROSSED = 2
 #: The name for the sample without variation.
@@ -90,7 +93,7 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
         left_out += len(variations) - len(chosen)
         for variation in chosen:
             try:
-                ended = trial.expect_right(variation)
+                ended = trial.judge(variation)
             except Deviation as error:
                 if world.size == 1:
                     _note_samples(error, trials, trial.accused)
@@ -136,6 +139,8 @@ class _Trial:
         self.body, self.probe, self.case, self.families = body, probe, case, families
         #: What makes the body fail without any choice on the test's own axes.
         self.elsewhere: list[Variation] = []
+        #: The options that are not judged alone, such as one that rounds; with another one they would look meant.
+        self.unjudged: set[Pick] = set()
 
     def run(self, variation: Variation, probe: Probe | None = None) -> Deviation | NotApplicable | None:
         """Run the body in one variation; return how it ended, or None if it holds."""
@@ -153,6 +158,15 @@ class _Trial:
         ended = self.run(variation)
         if ended:
             raise ended
+
+    def judge(self, variation: Variation) -> str | None:
+        """Assert that the body holds in one variation, or return why it was not judged."""
+        options = {*variation.of(*OPTIONS)}
+        if len(options) > 1 and options & self.unjudged:
+            return "one of its options is not judged alone"
+        ended = self.expect_right(variation)
+        self.unjudged |= options if ended and len(variation.picks) == 1 else set()
+        return ended
 
     def expect_right(self, variation: Variation) -> str | None:
         """Assert that the body holds in one variation, or return why it was not judged. A row that raises is halved.
@@ -258,10 +272,12 @@ def rows(pick: Pick, later: Mapping[str, Sequence[Pick]], start: int = 0) -> Ite
 
 
 def meanings_that_meet(own: Sequence[Pick]) -> Iterator[Variation]:
-    """Each other number, flag or word at other sizes: at one that is a little larger, and at a large one."""
-    sizes = [pick for pick in own if pick.family == "size"]
-    for pick in [pick for pick in own if pick.family in {"number", "choice"}]:
+    """Each other number, flag or word at other sizes, a little larger and large; and one of each two options."""
+    sizes, options = ([pick for pick in own if pick.family in families] for families in ({"size"}, OPTIONS))
+    for pick in options:
         yield from (Variation((size, pick)) for size in sizes[:SIZES_CROSSED])
+    firsts = {pick.axis: pick for pick in reversed(options)}.values()
+    yield from map(Variation, islice(combinations(reversed(firsts), 2), OPTIONS_CROSSED))
 
 
 def halves(variation: Variation) -> list[Variation]:

@@ -105,9 +105,9 @@ def _with(sample: SampleCall, others: Mapping[int, Any]) -> SampleCall:
     return replace(sample, values=tuple(others.get(at, value) for at, value in enumerate(sample.values)))
 
 
-def _with_default(sample: SampleCall, at: int, other: Any) -> SampleCall | None:
-    whole = _with_defaults(sample)
-    return whole and _with(whole, {at: other})
+def _with_default(sample: SampleCall, at: int, other: Any) -> SampleCall:
+    # A choice on another axis may have passed the defaults already.
+    return _with(_with_defaults(sample) or sample, {at: other})
 
 
 def _with_defaults(sample: SampleCall) -> SampleCall | None:
