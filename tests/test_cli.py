@@ -290,6 +290,8 @@ def test_explain_says_which_modules_decide(capsys):
     one = told.partition("test_gradient_is_the_derivative")[2].partition("test_backward")[0]
     assert "decided by kit." in one
     assert "kit.oracles.sample" in one
+    varied = told.partition("test_gradient_of_another_sample")[2].partition("test_varied.py")[0]
+    assert "decided by kit.judged\n" in varied  # where the annotation Variation comes from decides nothing
     assert main(["explain", "Function.backward.count"]) == 0
     assert "kit.oracles" not in capsys.readouterr().out
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from conformance.core.catalog import SuiteTest
 
-#: The packages that decide what is right. Imports from elsewhere call the subject, compare, and end tests.
-DECIDING = tuple(
-    f"conformance.kit.{package}." for package in ("oracles", "numerics", "variations", "observation", "spmd", "gathers")
+#: The packages and modules that decide what is right. Imports from elsewhere call the subject, and end tests.
+DECIDING = (
+    *(f"conformance.kit.{name}." for name in ("oracles", "numerics", "variations", "observation", "spmd", "gathers")),
+    *(f"conformance.kit.{name}" for name in ("judged", "declared_elsewhere", "unwritten")),
 )
 
 
@@ -36,10 +37,10 @@ def _module(file: Path) -> tuple[Mapping[str, list[str]], dict[str, str]]:
     """Return the names that each function and class of a test module uses, and the deciding modules they come from."""
     tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
     functions = {
-        node.name: [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        node.name: [name for part in (*node.decorator_list, *node.body) for name in _names(part)]
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }  # assigned names are constants
+    }  # assigned names are constants, and annotations decide nothing
     imported = {}
     for node in (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module):
         for alias in node.names:
@@ -49,3 +50,7 @@ def _module(file: Path) -> tuple[Mapping[str, list[str]], dict[str, str]]:
             if module.startswith(DECIDING):
                 imported[alias.asname or alias.name] = module
     return functions, imported
+
+
+def _names(tree: ast.AST) -> list[str]:
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
