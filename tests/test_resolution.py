@@ -84,6 +84,27 @@ def test_what_no_oracle_tells_is_no_pass_and_says_what_helps():
     assert judged(1.3, True, reference=plain).outcome == "fail"
 
 
+class Rounded(torch.autograd.Function):
+    """Rounds, and passes the gradient straight through, without saying so."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def test_among_many_steps_a_surrogate_is_no_pass_and_is_told():
+    x = torch.linspace(-3, 3, 512, dtype=torch.float64).reshape(16, 32).requires_grad_()
+    with pytest.raises(ConformanceError) as caught:
+        check(Rounded, (x,), only="Function.backward.gradient")
+    (subject,) = caught.value.report.subjects
+    assert subject.verdict == "incomplete"
+    assert "looks like the surrogate gradient" in subject.clause("Function.backward.gradient").reason
+
+
 def test_a_reference_that_computes_something_else_is_no_pass_either():
     test = judged(1.0, True, reference=lambda x, w, factor, signs: x @ w + x.sum())
     assert test.outcome == "skip"

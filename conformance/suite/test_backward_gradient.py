@@ -28,7 +28,7 @@ from conformance.kit import (
 from conformance.kit.calls import BACKWARD_SEED, grads_kept
 from conformance.kit.copies import given_copy
 from conformance.kit.graph import leaves_behind
-from conformance.kit.numerics.derivatives import OTHER_GRADIENT
+from conformance.kit.numerics.derivatives import OTHER_GRADIENT, SURROGATE
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import expect_derivative, expect_derivative_of_parameters, gradients_of
 from conformance.kit.numerics.slopes import epsilon
@@ -40,6 +40,7 @@ from conformance.kit.oracles.sample import JudgedInput, judged_inputs, said_of, 
 from conformance.kit.sample_calls import differentiate
 from conformance.kit.tensors import dense
 from conformance.kit.tolerances import SINGLE
+from conformance.kit.variations.choices import has_surrogate
 from conformance.kit.variations.variants import JUDGED_BY_SPEC, draws, with_distinct_values, worst_error
 
 #: What a gradient in a leaf may come from that is not added up once.
@@ -75,7 +76,19 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
                 expect.agrees(one.judgement, f"gradient of {one.name}")
     left = [sample.name(at) for sample, own in zip(samples, of_modules, strict=True) for at in own if not own[at]]
     said = f"gradient of {', '.join(left)} not judged: it belongs to a module that is an argument too" if left else ""
-    return "; ".join(filter(None, [said, said_of(judged)]))
+    return "; ".join(filter(None, [said, _said_of(judged, samples, world)]))
+
+
+def _said_of(judged: list[JudgedInput], samples: list[SampleCall], world: World) -> str:
+    """Describe a pass; where nothing was judged since forward rounds, say what that looks like."""
+    try:
+        return said_of(judged)
+    except Skipped as ended:
+        fine = [one for one in samples if epsilon([one.values[at] for at in one.active]) < SINGLE]
+        # On several ranks, calls of one rank alone would wait for the others.
+        if world.size > 1 or not any(world.try_call(has_surrogate, sample, world) for sample in fine):
+            raise
+        raise Skipped(f"{str(ended).partition(' not judged')[0]} not judged: it looks like {SURROGATE}") from ended
 
 
 def _expect_derivative(sample: SampleCall, world: World) -> None:
