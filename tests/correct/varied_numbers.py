@@ -347,3 +347,24 @@ class OnASphere(Function):
         length = x.norm(dim=-1, keepdim=True)
         unit = x / length
         return radius / length * (grad - unit * (unit * grad).sum(-1, keepdim=True)), None
+
+
+class TakenAlong(Function):
+    """Takes the numbers of each row in another order; the indices, and those of the way back, are of that dimension."""
+
+    @staticmethod
+    def inputs():
+        x = torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        order = x.argsort(1)
+        yield x.requires_grad_(), order, order.argsort(1), 1
+
+    @staticmethod
+    def forward(ctx, x, places, back, dim):
+        ctx.save_for_backward(back)
+        ctx.dim = dim
+        return x.take_along_dim(places, dim)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (back,) = ctx.saved_tensors
+        return grad.take_along_dim(back, ctx.dim), None, None, None

@@ -122,11 +122,12 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
 
 
 def _is_surrogate(
-    run: Run, at: int, gradient: torch.Tensor, cotangents: list[torch.Tensor], may_be_misplaced: bool = False
+    run: Run, at: int, gradient: torch.Tensor, cotangents: list[torch.Tensor], is_number: bool = False
 ) -> bool:
     """Whether some element has a gradient although forward does not depend on it, and the others have the right one.
 
-    If another element has none although forward depends on it, the gradient may be in the wrong place instead.
+    With another number the others need not: indices may belong to a dimension. But if another element has none although
+    forward depends on it, the gradient may be in the wrong place instead.
     """
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
@@ -137,8 +138,8 @@ def _is_surrogate(
     others = [place for place in places if place not in claimed]
     is_ignored = partial(_is_ignored, run, at)
     read = [place for place in claimed if not is_ignored(place)]
-    if len(read) == len(claimed) or (may_be_misplaced and not all(map(is_ignored, others))):
-        return False
+    if len(read) == len(claimed) or is_number:
+        return len(read) < len(claimed) and all(map(is_ignored, others))
     direction = torch.zeros_like(numbers)
     direction[read] = numbers[read]
     (slope,) = slopes_along(run, [cotangents], at, direction.reshape(value.shape).to(value.dtype))
