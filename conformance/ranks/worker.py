@@ -58,6 +58,9 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int], made: type[
     faulthandler.enable(file=descriptors["stack"], all_threads=False)
     faulthandler.register(signal.SIGUSR1, file=descriptors["stack"], all_threads=True)
     no_warnings()
+    # After a fork PyTorch makes its thread pool anew at the next such call: autograd's threads for two devices, which
+    # make it at the same time, would abort.
+    torch.set_num_threads(torch.get_num_threads())
     (made or Rank)(channel, configuration, descriptors["log"], descriptors.get("listener")).serve()
     return 0
 
