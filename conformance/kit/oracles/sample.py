@@ -23,8 +23,8 @@ from conformance.kit.world import World
 NO_ELEMENT = "no tensor that is differentiated has an element, so every gradient is right; give a sample that has some"
 HALVES = (torch.float16, torch.bfloat16)
 _ADVICE = (
-    "give reference=, a wider dtype, a smaller sample or one away from kinks, declare a surrogate with formula=, "
-    "let an iteration go on for longer, or ask for less by --resolution"
+    "give reference=, a wider dtype, a smaller sample or one away from kinks, let an iteration go on for longer, "
+    "or ask for less by --resolution"
 )
 
 
