@@ -23,6 +23,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.traits import is_definite
 from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, Pick, Variation
 from conformance.kit.world import World
+from tests.correct import options
 
 DOUBLE = torch.float64
 
@@ -310,3 +311,10 @@ def test_many_samples_take_turns_with_the_variations() -> None:
     said = run_varied(body, Subject(product, inputs=lambda: given() * samples), World(), {})
     assert (len(found), found.total() <= search.MOST_VARIATIONS_OF_ALL) == (alone, True)
     assert said.startswith(f"{alone * samples - found.total()} variations left out, beyond ")
+
+
+def test_an_option_that_is_not_judged_alone_accuses_nobody_at_any_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MOST_VARIATIONS_OF_ALL", 40)
+    samples = [(torch.randn(4, 3, dtype=torch.float64), False, 1.0, False) for _ in range(4)]
+    report = check(options.ClippedBackward, *samples, only="Function.backward.gradient")
+    assert report.subjects[0].clause("Function.backward.gradient").verdict == "pass"

@@ -139,8 +139,8 @@ class _Trial:
         self.body, self.probe, self.case, self.families = body, probe, case, families
         #: What makes the body fail without any choice on the test's own axes.
         self.elsewhere: list[Variation] = []
-        #: The options that are not judged alone, such as one that rounds; with another one they would look meant.
-        self.unjudged: set[Pick] = set()
+        #: How each option ends alone: one that is not judged, such as one that rounds, would look meant with another.
+        self.alone: dict[Pick, str | None] = {}
 
     def run(self, variation: Variation, probe: Probe | None = None) -> Deviation | NotApplicable | None:
         """Run the body in one variation; return how it ended, or None if it holds."""
@@ -161,12 +161,17 @@ class _Trial:
 
     def judge(self, variation: Variation) -> str | None:
         """Assert that the body holds in one variation, or return why it was not judged."""
-        options = {*variation.of(*OPTIONS)}
-        if len(options) > 1 and options & self.unjudged:
-            return "one of its options is not judged alone"
-        ended = self.expect_right(variation)
-        self.unjudged |= options if ended and len(variation.picks) == 1 else set()
-        return ended
+        options = variation.of(*OPTIONS)
+        if len(options) == len(variation.picks) == 1:
+            return self._ended_alone(options[0])
+        unjudged = filter(None, map(self._ended_alone, options if len(options) > 1 else ()))
+        return next(unjudged, None) or self.expect_right(variation)
+
+    def _ended_alone(self, option: Pick) -> str | None:
+        # Asked here too: of many samples each has its turn with a part of the variations.
+        if option not in self.alone:
+            self.alone[option] = self.expect_right(Variation((option,)))
+        return self.alone[option]
 
     def expect_right(self, variation: Variation) -> str | None:
         """Assert that the body holds in one variation, or return why it was not judged. A row that raises is halved.

@@ -56,8 +56,7 @@ def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, varia
     sample = probe.sample_of(variation)
     gradient = vjp(sample, probe.world)
     if not is_refused(gradient):
-        key = (probe.label, "coarse")  # asked once at first: no variation of such a sample is judged
-        need(not probe.world.once(key, lambda: bool(working_epsilon(probe.sample, probe.world))), COARSE)
+        need(not probe.epsilon_inside, COARSE)
         try:
             expect_derivative(gradient, probe.world, is_derived=True, is_explained=False)
         except Deviation:

@@ -73,19 +73,6 @@ class ClippedOnDemand(Function):
         return grad, None
 
 
-class ClippedBackwardOnDemand(Function):
-    """Clips its gradient if a flag is set."""
-
-    @staticmethod
-    def forward(ctx, x, clip):
-        ctx.clip = clip
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad.clamp(-0.5, 0.5) if ctx.clip else grad, None
-
-
 class HardOnDemand(Function):
     """Keeps the largest share of each row only, if a flag is set, with the gradient of a plain softmax."""
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from conformance.kit import tolerances
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.numerics.derivatives import slopes_along
 from conformance.kit.numerics.differences import shifted
@@ -29,8 +30,6 @@ from conformance.kit.world import World
 MOST_CHOICES, IN_PLACE_OF_ONE = 6, 3
 #: How many elements of an input are moved to find one that forward ignores, and how far.
 PROBED_ELEMENTS, PROBE_STEP = 24, 1e-5
-#: How far the slope along those that it depends on may be from what a gradient says, if that is meant to be right.
-ROUGHLY = 0.05
 #: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
 FAR, PARTS, JUMP_HALVINGS = 3.0, 32, 30
 #: Flags with such a word in their names assert facts about other arguments, so they are never set to True.
@@ -138,13 +137,15 @@ def _is_surrogate(
     others = [place for place in places if place not in claimed]
     is_ignored = partial(_is_ignored, run, at)
     read = [place for place in claimed if not is_ignored(place)]
-    if len(read) == len(claimed) or is_number:
-        return len(read) < len(claimed) and all(map(is_ignored, others))
+    if len(read) == len(claimed):
+        return False
+    if is_number:
+        return all(map(is_ignored, others))
     direction = torch.zeros_like(numbers)
     direction[read] = numbers[read]
     (slope,) = slopes_along(run, [cotangents], at, direction.reshape(value.shape).to(value.dtype))
     claim = float(direction.abs().square().sum())
-    return abs(slope - claim) <= ROUGHLY * claim
+    return abs(slope - claim) <= tolerances.RESOLUTION * claim
 
 
 def _is_ignored(run: Run, at: int, place: int) -> bool:
