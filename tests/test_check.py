@@ -297,7 +297,10 @@ BAD = {
         lambda: check(Square, (1.0,), refernce=torch.square),
         r"check takes no refernce=; did you mean reference=\?",
     ),
-    "a keyword like none": (lambda: check(Square, (1.0,), zzz=1), "check takes no zzz=; it takes spec=, ranks=, "),
+    "samples by a keyword": (
+        lambda: check(Square, inputs=[(1.0,)]),
+        r"check takes no inputs=; samples go by position, such as check\(function, \(x, 2.0\)\), and by name spec=, ",
+    ),
     "no reference": (lambda: check("Square", (1.0,)), "is not of the form module:attribute"),
 }
 
