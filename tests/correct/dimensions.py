@@ -156,3 +156,36 @@ class BiasAlongADimension(Function):
     def backward(ctx, grad):
         others = [dim for dim in range(grad.dim()) if dim != ctx.dim]
         return grad, grad.sum(others, keepdim=True), None
+
+
+class RowsOfExperts(Function):
+    """Orders rows by their place with an expert; as many rows as experts times places are there."""
+
+    inputs = of_shapes((6, 3), others=(3, 2))
+
+    @staticmethod
+    def forward(ctx, x, experts, places):
+        ctx.experts, ctx.places = experts, places
+        return x.view(experts, places, -1).transpose(0, 1).reshape(experts * places, -1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        rows = grad.view(ctx.places, ctx.experts, -1).transpose(0, 1)
+        return rows.reshape(ctx.experts * ctx.places, -1), None, None
+
+
+class PlacesOfExperts(Function):
+    """The same by an index, which is one to one for as many rows alone."""
+
+    inputs = of_shapes((6, 3), others=(3, 2))
+
+    @staticmethod
+    def forward(ctx, x, experts, places):
+        index = torch.arange(experts * places).view(experts, places).t().reshape(-1)
+        ctx.save_for_backward(index)
+        return x.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        return grad.index_select(0, index.argsort()), None, None

@@ -158,3 +158,22 @@ class LargestPowerOfTwo(right.SineInPairs):
         size = 1 << (x.shape[-1].bit_length() - 1) if x.shape[-1] else 0
         gradient[..., :size] = grad[..., :size] * x[..., :size].cos()
         return gradient
+
+
+class PaddingSetToZero(right.SineInPairs):
+    """Sets the end of a row to zero that it padded to whole blocks of eight; without padding that is the whole row.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SineInPairs.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        size = x.shape[-1]
+        padding = -size % 8
+        gradient = torch.nn.functional.pad(grad * x.cos(), (0, padding))
+        gradient[..., -padding:] = 0
+        return gradient[..., :size]

@@ -42,6 +42,8 @@ SIGNS = {"abs", "absolute", "sign", "sgn", "signbit", "copysign", "relu", "where
 DECOMPOSITIONS = {"qr", "svd", "lu", "lu_factor", "inv", "inverse", "pinv", "solve", "solve_triangular", "det"}
 #: More than the blocks of kernels have, and than a byte counts.
 BEYOND_BLOCKS = (130, 300)
+#: A whole number of a kernel's blocks: nothing is left for the last one.
+WHOLE_BLOCKS = 128
 #: A sample of more elements than this would take long, and so many sizes are tried.
 MOST_RESIZED, SIZES_TRIED = 2**14, 20
 #: So many sizes are tried with their multiples.
@@ -119,12 +121,15 @@ def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tup
 
 
 def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
-    """List new sizes: two more, many, and just beyond a number in the source, such as a block. Odd sizes stay odd."""
+    """List new sizes: two more, many, just beyond a number in the source, such as a block, and whole blocks.
+
+    Odd sizes stay odd, but for whole blocks.
+    """
     rows = [n + old % 2 for n in (BEYOND_BLOCKS if any(dim == 0 for _, dim in group) else BEYOND_BLOCKS[:1])]
     limits = [
         n + 1 + (n + 1 - old) % 2 for n in mentioned_by(sample.subject.target).numbers if old < n <= LARGEST_BLOCK
     ]
-    return list(dict.fromkeys([old + 2, *rows, *limits[:2]]))
+    return list(dict.fromkeys([old + 2, *rows, *limits[:2], WHOLE_BLOCKS]))
 
 
 def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:

@@ -20,6 +20,7 @@ from conformance.kit.tensors import is_strided
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import name_in_forward, other_choices
 from conformance.kit.variations.constants import other_constants
+from conformance.kit.variations.sizes import factors
 from conformance.kit.world import World
 
 #: What stands in for a whole number that is often a dimension or a power.
@@ -53,17 +54,18 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
     is_constant = isinstance(value, torch.Tensor) and at not in (*sample.active, *sample.of_modules)
     is_constant = is_constant and is_strided(value)
     is_one = is_constant and value.numel() == 1 and value.is_floating_point()
+    sizes = {size for other in sample.active for size in sample.values[other].shape}
     if type(value) is float or is_one:
         number = float(value)
         for other in (number * 1.7 or 0.4, number * 0.6 or 0.7):
             yield f"{other:.6g} instead of {number:g}", torch.full_like(value, other) if is_one else other
-    elif type(value) is int and not sample.subject.gathers:  # it may be the number of a rank
+    elif type(value) is int and not sample.subject.gathers and value not in factors(sample, sizes):
+        # Where it gathers, it may be the number of a rank.
         yield from ((f"{other} instead of {value}", other) for other in NEXT.get(value, ()))
     elif value is None and not communicates:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
         yield from ((f"{other} instead of None", other) for other in others)
     if is_constant and value.numel() > 1:
-        sizes = {size for other in sample.active for size in sample.values[other].shape}
         yield from other_constants(value.detach(), sizes)
 
 

@@ -9,7 +9,8 @@ odd: a Function that splits them in halves without checking would split them els
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -208,10 +209,18 @@ def grows_as_a_whole(sample: SampleCall, other: SampleCall) -> bool:
 
 
 def are_tied(sample: SampleCall, sizes: set[int]) -> bool:
-    """Whether an argument may have to match the sizes: an equal integer, a list of numbers as long, or an object."""
+    """Whether arguments may have to match the sizes: integers, alone or multiplied, a list as long, or an object."""
     args = pytree.tree_unflatten(list(sample.values), sample.structure)
     lists = [one for one in args if isinstance(one, list | tuple) and not any(map(torch.is_tensor, one))]
-    return any(_is_tied(value, sizes) for value in sample.values) or any(len(one) in sizes for one in lists)
+    is_tied = any(_is_tied(value, sizes) for value in sample.values) or any(len(one) in sizes for one in lists)
+    return is_tied or bool(factors(sample, sizes))
+
+
+def factors(sample: SampleCall, sizes: Collection[int]) -> set[int]:
+    """Return integers among the arguments two of which, multiplied, are a size: heads, and their width."""
+    numbers = Counter(value for value in sample.values if type(value) is int and value > 1)
+    pairs = ((one, size // one) for one, size in product(numbers, sizes) if size % one == 0)
+    return {one for one, other in pairs if numbers[other] > (one == other)}
 
 
 def _is_tied(value: Any, sizes: set[int]) -> bool:
