@@ -7,6 +7,7 @@ import datetime
 import functools
 import importlib
 import multiprocessing
+import os
 import signal
 import tempfile
 import traceback
@@ -91,6 +92,9 @@ def _ranked(send, library, module, name, parameters, folder):
     import torch
     import torch.distributed as dist
 
+    # A rank that needs nobody could end before others are connected with it: Gloo would refuse them the group.
+    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
+
     def run():
         body = _body(module, name, library)
         rank, size = parameters["rank"], parameters["size"]
@@ -127,8 +131,6 @@ def _report(send, run):
 
 
 def _with_errors_in(path, environment, body, arguments):
-    import os
-
     with open(path, "w") as errors:
         os.dup2(errors.fileno(), 2)
     os.environ.update(environment)
