@@ -185,6 +185,28 @@ def test_a_failure_of_another_axis_alone_hides_no_failure_of_the_tests_own() -> 
     assert caught.value.what == "it, with needs: input 0 alone; gradient form: the same tensor for every output"
 
 
+def test_a_size_at_which_a_loop_takes_long_and_one_that_is_refused_are_not_crossed() -> None:
+    def last_sums(x: torch.Tensor) -> torch.Tensor:
+        if len(x) == 1:
+            raise ValueError("rows are wanted")
+        total = x[0]
+        for row in x[1:]:
+            for number in row:
+                total = total + number
+        return total
+
+    seen: dict[str, set[bool]] = {}
+
+    def body(probe: Probe, variation: Variation) -> None:
+        for pick in variation.of("size"):
+            seen.setdefault(pick.choice, set()).add(len(variation.picks) > 1)
+
+    subject = Subject(last_sums, inputs=lambda: [(torch.randn(3, 9, dtype=DOUBLE, requires_grad=True),)])
+    run_varied(varies("size", crossed=True)(body), subject, World(), {})
+    assert seen["11 instead of 9"] == {False, True}
+    assert seen["301 instead of 3"] == seen["one along the first dimension"] == {False}
+
+
 def test_what_holds_near_the_sample_accuses_nobody() -> None:
     first = probe_of(SUBJECT).sample.values[0]
 

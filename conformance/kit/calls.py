@@ -135,6 +135,14 @@ def ending(sample: SampleCall, part: str) -> AbstractContextManager[object]:
     return nullcontext() if sample.is_derived or key in counts else CountingMode(counts, key)
 
 
+def operations(sample: SampleCall) -> int:
+    """Return how many operations forward takes."""
+    counts: dict[str, int] = {}
+    with CountingMode(counts, sample.label):
+        sample.run()
+    return counts[sample.label]
+
+
 @dataclass(frozen=True)
 class Run:
     """A completed call: its arguments, the leaves they were copied from, and the result.

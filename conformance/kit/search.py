@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from conformance.kit.afterwards import MOST_TRIED, add_note
+from conformance.kit.calls import operations
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import raise_mistake_of_the_suite, told
 from conformance.kit.numerics.nearby import points_near
@@ -44,6 +45,8 @@ NOT_MEANT = "forward accepts this sample, which was derived; if it is not meant 
 OPTIONS, OPTIONS_CROSSED = ("number", "choice"), 10
 #: With so many sizes another number or flag is crossed. A test that is not crossed gets these, and whole samples'.
 SIZES_CROSSED = 2
+#: A size at which a loop takes more operations is judged alone: crossed with all other axes it would take minutes.
+MOST_CROSSED = 2000
 #: The name for the sample without variation.
 GIVEN = "as given"
 ALONE = "tested with one rank only; for several ranks other clauses vary what may differ between them"
@@ -209,18 +212,22 @@ class _Trial:
         if is_crossed:
             later = self._later()
             for number, pick in enumerate(own):
-                yield from rows(pick, later, number)
+                yield from rows(pick, later, number) if pick.family != "size" or self._is_crossed(pick) else ()
+
+    def _is_crossed(self, size: Pick) -> bool:
+        try:
+            return operations(self.probe.at(Variation((size,))).sample) <= MOST_CROSSED
+        except Exception:  # forward refuses it, or takes longer still
+            return False
 
     def _later(self) -> dict[str, list[Pick]]:
         """The choices on each axis of a later family; a declared gradient need not grow with the loss."""
         last = max(FAMILIES.index(family) for family in self.families if family != GIVEN)
         is_declared = self.probe.sample.subject.gradient_kind == "declared"
         found: dict[str, list[Pick]] = {}
-        for family in FAMILIES[last + 1 :]:
-            if is_declared and family == "gradient scale":
-                continue
-            for pick in picks(self.probe, family):
-                found.setdefault(pick.axis, []).append(pick)
+        kept = [family for family in FAMILIES[last + 1 :] if not (is_declared and family == "gradient scale")]
+        for pick in (pick for family in kept for pick in picks(self.probe, family)):
+            found.setdefault(pick.axis, []).append(pick)
         return found
 
     def is_confirmed(self, variation: Variation) -> bool:
