@@ -158,3 +158,18 @@ class LargestPowerOfTwo(right.SineInPairs):
         size = 1 << (x.shape[-1].bit_length() - 1) if x.shape[-1] else 0
         gradient[..., :size] = grad[..., :size] * x[..., :size].cos()
         return gradient
+
+
+class ChannelsInAnotherOrder(right.ShufflesChannels):
+    """Puts the channels behind their parts, which four channels do not show; six are refused.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.ShufflesChannels.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        size, channels, rows, columns = grad.shape
+        parts = grad.reshape(size, channels, rows // 2, 2, columns // 2, 2).permute(0, 3, 5, 1, 2, 4)
+        return parts.reshape(size, 4 * channels, rows // 2, columns // 2)

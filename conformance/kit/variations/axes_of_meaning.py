@@ -119,12 +119,15 @@ def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tup
 
 
 def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
-    """List new sizes: two more, many, and just beyond a number in the source, such as a block. Odd sizes stay odd."""
+    """List new sizes: two more, many, just beyond a number in the source, such as a block, and a multiple of the size.
+
+    Odd sizes stay odd.
+    """
     rows = [n + old % 2 for n in (BEYOND_BLOCKS if any(dim == 0 for _, dim in group) else BEYOND_BLOCKS[:1])]
     limits = [
         n + 1 + (n + 1 - old) % 2 for n in mentioned_by(sample.subject.target).numbers if old < n <= LARGEST_BLOCK
     ]
-    return list(dict.fromkeys([old + 2, *rows, *limits[:2]]))
+    return list(dict.fromkeys([old + 2, *rows, *limits[:2], old * (2 + old % 2)]))
 
 
 def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:

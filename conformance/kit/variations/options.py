@@ -20,6 +20,7 @@ from conformance.kit.tensors import is_strided
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import name_in_forward, other_choices
 from conformance.kit.variations.constants import other_constants
+from conformance.kit.variations.meaning import keeps_pairs
 from conformance.kit.world import World
 
 #: What stands in for a whole number that is often a dimension or a power.
@@ -64,7 +65,9 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         yield from ((f"{other} instead of None", other) for other in others)
     if is_constant and value.numel() > 1:
         sizes = {size for other in sample.active for size in sample.values[other].shape}
-        yield from other_constants(value.detach(), sizes)
+        for words, changed in other_constants(value.detach(), sizes):
+            if keeps_pairs(sample, _with(sample, {at: changed}), at):
+                yield words, changed
 
 
 def _orders(sample: SampleCall) -> Iterator[Pick]:
