@@ -207,7 +207,7 @@ def _pushed(sample: SampleCall, world: World) -> None:
 
 
 def _in_double(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples in double precision if forward, backward and jvp all take it; equal numbers once more, moved apart."""
+    """The samples in double precision if forward, backward and jvp all take it, and again with equal numbers apart."""
 
     def use(sample: SampleCall) -> None:
         differentiate(sample)
