@@ -34,7 +34,7 @@ def number(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
     for at in range(len(sample.values)):
         for words, other in _numbers(sample, at):
-            yield Pick("number", sample.names[at], words, partial(_with, others={at: other}))
+            yield Pick("number", sample.names[at], words, partial(_with_number, at=at, other=other))
     yield from _orders(sample)
     yield from _parts(sample)
     whole = _with_defaults(sample)
@@ -102,6 +102,12 @@ def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
         change = partial(_with_default, at=at, other=other)
         words = f"{other!r} {OF_THE_DEFAULT} {whole.values[at]!r}"
         yield Pick("choice", name_in_forward(whole, at), words, change)
+
+
+def _with_number(sample: SampleCall, at: int, other: Any) -> SampleCall | None:
+    """Return the sample with another constant; None if it has one of another size already."""
+    is_other_size = isinstance(other, torch.Tensor) and other.shape != sample.values[at].shape
+    return None if is_other_size else _with(sample, {at: other})
 
 
 def _with(sample: SampleCall, others: Mapping[int, Any]) -> SampleCall:
