@@ -339,3 +339,41 @@ class MeansOfRuns(Function):
     def backward(ctx, grad):
         runs, lengths = ctx.saved_tensors
         return (grad / lengths[:, None])[runs], None
+
+
+class NumbersPutByPairs(NumbersPutByRowAndColumn):
+    """Takes rows and columns as one tensor of pairs."""
+
+    @staticmethod
+    def inputs():
+        pairs = torch.tensor([[0, 1], [2, 1], [1, 0], [2, 0], [0, 0]])
+        yield torch.randn(5, dtype=_DOUBLE, requires_grad=True), pairs
+
+    @staticmethod
+    def forward(ctx, x, pairs):
+        return NumbersPutByRowAndColumn.forward(ctx, x, pairs[:, 0], pairs[:, 1])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return NumbersPutByRowAndColumn.backward(ctx, grad)[:2]
+
+
+class NumbersPutBetweenOffsets(Function):
+    """Puts numbers in places of a matrix, each named once by its column and by where the row's numbers begin and end."""
+
+    @staticmethod
+    def inputs():
+        starts, columns = torch.tensor([0, 2, 3, 5]), torch.tensor([0, 2, 1, 0, 3])
+        yield torch.randn(5, dtype=_DOUBLE, requires_grad=True), starts, columns
+
+    @staticmethod
+    def forward(ctx, x, starts, columns):
+        rows = torch.arange(len(starts) - 1).repeat_interleave(starts.diff())
+        ctx.save_for_backward(rows, columns)
+        out = x.new_zeros(len(starts) - 1, int(columns.max()) + 1)
+        out[rows, columns] = x
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[ctx.saved_tensors], None, None

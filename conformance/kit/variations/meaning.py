@@ -61,19 +61,29 @@ def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
 
 def keeps_pairs(sample: SampleCall, other: SampleCall, at: int) -> bool:
     """Whether indices that together with others name each place once, as row and column do, still do in a sample."""
-    return not _name_each_once(_alongside(sample, at)) or _name_each_once(_alongside(other, at)) is not False
+    rows = [place for place, one in enumerate(sample.values) if _is_row_of_whole(one)]
+    for first in rows if at in rows else ():
+        length = len(sample.values[first])
+        group = [place for place in rows if _along(sample.values[place], length) is not None]
+        if at in group and _name_each_once(sample, group, first) and _name_each_once(other, group, first) is False:
+            return False
+    return True
 
 
-def _alongside(sample: SampleCall, at: int) -> list[torch.Tensor]:
-    """The whole numbers in one place, and those of all rows that are as long."""
-    if not _is_row_of_whole(sample.values[at]):
-        return []
-    return [one for one in sample.values if _is_row_of_whole(one) and len(one) == len(sample.values[at])]
+def _name_each_once(sample: SampleCall, group: Sequence[int], first: int) -> bool | None:
+    """Whether no two columns of several rows are the same; None of one row, and if they are not equally long."""
+    length = len(sample.values[first])
+    rows = [row for place in group if (row := _along(sample.values[place], length)) is not None]
+    return torch.stack(rows).unique(dim=1).shape[1] == length if len(rows) == len(group) > 1 else None
 
 
-def _name_each_once(rows: Sequence[torch.Tensor]) -> bool | None:
-    """Whether no two columns of several rows are the same; None of one row."""
-    return torch.stack([row.long() for row in rows]).unique(dim=1).shape[1] == len(rows[0]) if len(rows) > 1 else None
+def _along(row: torch.Tensor, length: int) -> torch.Tensor | None:
+    """Return whole numbers for each of so many elements; of offsets that end there, the number of the part."""
+    if len(row) == length:
+        return row.long()
+    lengths = row.diff()
+    is_offsets = len(row) > 1 and int(row[0]) == 0 and int(row[-1]) == length and bool((lengths >= 0).all())
+    return torch.arange(len(lengths), device=row.device).repeat_interleave(lengths) if is_offsets else None
 
 
 def _loses_rank(before: torch.Tensor, after: torch.Tensor) -> bool:
