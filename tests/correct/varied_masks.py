@@ -359,7 +359,7 @@ class NumbersPutByPairs(NumbersPutByRowAndColumn):
 
 
 class NumbersPutBetweenOffsets(Function):
-    """Puts numbers in places of a matrix, each named once by its column and by where the row's numbers begin and end."""
+    """Puts numbers in places of a matrix, each named once by its column and the row that offsets give."""
 
     @staticmethod
     def inputs():
