@@ -16,6 +16,8 @@ from conformance.kit.tensors import is_strided, to_double
 
 #: A larger matrix is not asked for its eigenvalues.
 LARGEST_DECOMPOSED = 512
+#: A row of more whole numbers is not taken for coordinates.
+MOST_COORDINATES = 4
 ORDERED = ("is sorted", "is sorted downwards")
 Trait = tuple[str, int | None]
 
@@ -66,6 +68,7 @@ def traits(value: torch.Tensor, constant: bool = True, empty: bool = False) -> s
             # That of whole numbers in their order is a permutation like any other.
             by_chance = ORDERED if not empty and "is a permutation" in names else ()
             found = (found - {(name, dim) for name in by_chance}) | {(name, dim) for name in names}
+            found |= {("names each place once", dim)} if _is_of_places(value, dim, empty) else set()
     if constant:
         found |= {(name, None) for name in _as_numbers(value.detach(), empty)}
         wholes = product(range(plain.dim()), (("adds up to one", 1), ("has a norm of one", 2)))
@@ -108,6 +111,18 @@ def _as_indices(value: torch.Tensor, dim: int, empty: bool) -> Iterator[str]:
         yield "is unique"
         if torch.equal(ordered, torch.arange(size, dtype=value.dtype, device=value.device).expand(ordered.shape)):
             yield "is a permutation"
+
+
+def _is_of_places(value: torch.Tensor, dim: int, empty: bool) -> bool:
+    """Whether each row of a few coordinates is there once, as those of a sparse matrix are; or each column."""
+    if (
+        value.dim() != 2
+        or value.dtype is torch.bool
+        or value.shape[1 - dim] > MOST_COORDINATES
+        or (value.shape[dim] < 2 and not empty)
+    ):
+        return False
+    return value.numel() == 0 or value.unique(dim=dim).shape[dim] == value.shape[dim]
 
 
 def _as_numbers(value: torch.Tensor, empty: bool) -> Iterator[str]:

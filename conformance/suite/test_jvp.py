@@ -42,6 +42,7 @@ from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
 from conformance.kit.sample_calls import differentiate
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.variations.variants import with_distinct_values
 from conformance.kit.variations.words import mentioned_by
 
 #: What a jvp that raises may do wrong.
@@ -206,14 +207,15 @@ def _pushed(sample: SampleCall, world: World) -> None:
 
 
 def _in_double(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples in double precision if forward, backward and jvp all take it."""
+    """The samples in double precision if forward, backward and jvp all take it, and again with equal numbers apart."""
 
     def use(sample: SampleCall) -> None:
         differentiate(sample)
         for direction in tangents_for(sample, world):
             tangents(sample, direction)
 
-    return [in_double(sample, use) for sample in active_samples(subject, world)]
+    given = [in_double(sample, use) for sample in active_samples(subject, world)]
+    return [*given, *filter(None, (with_distinct_values(sample, world) for sample in given))]
 
 
 def tangents_for(sample: SampleCall, world: World) -> Iterator[Direction]:

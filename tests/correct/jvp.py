@@ -227,3 +227,25 @@ class NoneHandled(Function):
         x, y = ctx.saved_tensors
         terms = ([] if x_t is None else [x_t * y]) + ([] if y_t is None else [x * y_t])
         return sum(terms), None
+
+
+class FromAStart(Function):
+    """Moves on from a start, which is zero in the sample."""
+
+    inputs = given((_random(2, 3), torch.zeros(2, 3, dtype=torch.float64, requires_grad=True)))
+
+    @staticmethod
+    def forward(ctx, rate, start):
+        ctx.save_for_backward(rate, start)
+        ctx.save_for_forward(rate, start)
+        return rate * start + rate.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        rate, start = ctx.saved_tensors
+        return grad * (start + rate.cos()), grad * rate
+
+    @staticmethod
+    def jvp(ctx, rate_t, start_t):
+        rate, start = ctx.saved_tensors
+        return rate_t * (start + rate.cos()) + rate * start_t

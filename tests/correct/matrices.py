@@ -267,3 +267,24 @@ class OrthogonalAndTriangular(Function):
         lower = torch.tril(r @ of_r.mT - of_q.mT @ q)
         middle = lower + torch.tril(lower, -1).mT
         return torch.linalg.solve_triangular(r, (of_q + q @ middle).mT, upper=True).mT
+
+
+class LeastSquares(Function):
+    """Solves least squares problems; LAPACK's solver adds up in an order that depends on addresses."""
+
+    inputs = of_shapes((5, 3), (5,))
+
+    @staticmethod
+    def forward(ctx, matrix, right):
+        if matrix.shape[0] < matrix.shape[1]:
+            raise ValueError("fewer rows than columns have many solutions")
+        found = torch.linalg.lstsq(matrix, right[:, None]).solution[:, 0]
+        ctx.save_for_backward(matrix, right, found)
+        return found
+
+    @staticmethod
+    def backward(ctx, grad):
+        matrix, right, found = ctx.saved_tensors
+        weights = torch.linalg.solve(matrix.mT @ matrix, grad)
+        moved = matrix @ weights
+        return torch.outer(right - matrix @ found, weights) - torch.outer(moved, found), moved

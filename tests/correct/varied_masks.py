@@ -300,3 +300,80 @@ class WeightsOfParts(Function):
         x, weights, lengths = ctx.saved_tensors
         parts = torch.arange(len(weights)).repeat_interleave(lengths)
         return grad * weights[parts], torch.zeros_like(weights).index_add(0, parts, grad * x), None
+
+
+class NumbersPutByRowAndColumn(Function):
+    """Puts numbers in places of a matrix, each named once by a row and a column; no row and no column is there once."""
+
+    @staticmethod
+    def inputs():
+        rows, columns = torch.tensor([0, 2, 1, 2, 0]), torch.tensor([1, 1, 1, 0, 3])
+        yield torch.randn(5, dtype=_DOUBLE, requires_grad=True), rows, columns
+
+    @staticmethod
+    def forward(ctx, x, rows, columns):
+        ctx.save_for_backward(rows, columns)
+        out = x.new_zeros(int(rows.max()) + 1, int(columns.max()) + 1)
+        out[rows, columns] = x
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[ctx.saved_tensors], None, None
+
+
+class MeansOfRuns(Function):
+    """Averages rows as long as they have the same label; labels may fall."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(6, 2, dtype=_DOUBLE, requires_grad=True), torch.tensor([3, 3, 1, 1, 0, 0])
+
+    @staticmethod
+    def forward(ctx, x, labels):
+        _, runs, lengths = labels.unique_consecutive(return_inverse=True, return_counts=True)
+        ctx.save_for_backward(runs, lengths)
+        return x.new_zeros(len(lengths), x.shape[1]).index_add(0, runs, x) / lengths[:, None]
+
+    @staticmethod
+    def backward(ctx, grad):
+        runs, lengths = ctx.saved_tensors
+        return (grad / lengths[:, None])[runs], None
+
+
+class NumbersPutByPairs(NumbersPutByRowAndColumn):
+    """Takes rows and columns as one tensor of pairs."""
+
+    @staticmethod
+    def inputs():
+        pairs = torch.tensor([[0, 1], [2, 1], [1, 0], [2, 0], [0, 0]])
+        yield torch.randn(5, dtype=_DOUBLE, requires_grad=True), pairs
+
+    @staticmethod
+    def forward(ctx, x, pairs):
+        return NumbersPutByRowAndColumn.forward(ctx, x, pairs[:, 0], pairs[:, 1])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return NumbersPutByRowAndColumn.backward(ctx, grad)[:2]
+
+
+class NumbersPutBetweenOffsets(Function):
+    """Puts numbers in places of a matrix, each named once by its column and the row that offsets give."""
+
+    @staticmethod
+    def inputs():
+        starts, columns = torch.tensor([0, 2, 3, 5]), torch.tensor([0, 2, 1, 0, 3])
+        yield torch.randn(5, dtype=_DOUBLE, requires_grad=True), starts, columns
+
+    @staticmethod
+    def forward(ctx, x, starts, columns):
+        rows = torch.arange(len(starts) - 1).repeat_interleave(starts.diff())
+        ctx.save_for_backward(rows, columns)
+        out = x.new_zeros(len(starts) - 1, int(columns.max()) + 1)
+        out[rows, columns] = x
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[ctx.saved_tensors], None, None

@@ -301,3 +301,19 @@ class LargestOfEachTwo(Function):
     def backward(ctx, grad):
         (places,) = ctx.saved_tensors
         return grad.new_zeros(*grad.shape[:-1], ctx.columns).scatter_(-1, places, grad)
+
+
+class ShufflesChannels(Function):
+    """Lays every four channels out as two rows of two, as upsampling by pixel shuffle does; there are four."""
+
+    inputs = of_shapes((2, 4, 5, 3))
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.nn.functional.pixel_shuffle(x, 2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        size, channels, rows, columns = grad.shape
+        parts = grad.reshape(size, channels, rows // 2, 2, columns // 2, 2).permute(0, 1, 3, 5, 2, 4)
+        return parts.reshape(size, 4 * channels, rows // 2, columns // 2)

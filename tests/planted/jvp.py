@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from tests.correct.jvp import JvpAlone
+from tests.correct.jvp import FromAStart, JvpAlone
 from tests.samples import of_shapes
 
 SPEC = "Function"
@@ -252,3 +252,17 @@ class TwiceInSinglePrecision(_ProductAndSine):
     def jvp(ctx, x_t, y_t):
         product, sine = _ProductAndSine.jvp(ctx, x_t, y_t)
         return product * (2 if product.dtype is torch.float32 else 1), sine
+
+
+class StartForgotten(FromAStart):
+    """Forgets the start in one term of the tangent; the start is zero in the sample.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    inputs = FromAStart.inputs
+
+    @staticmethod
+    def jvp(ctx, rate_t, start_t):
+        (rate, _) = ctx.saved_tensors
+        return rate_t * rate.cos() + rate * start_t

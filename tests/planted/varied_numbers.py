@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch.autograd import Function
 from torch.nn import functional
 
@@ -307,3 +308,18 @@ class PatchesPutBackOneByOne(Function):
     @staticmethod
     def backward(ctx, grad):
         return functional.fold(grad, ctx.size, 3), None
+
+
+class PartOfAChunkForgotten(right.DecaysInChunks):
+    """Leaves out what comes after the last whole chunk; the sample has none.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.DecaysInChunks.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        found, _ = right.DecaysInChunks.backward(ctx, grad)
+        whole = found.shape[1] // ctx.chunk * ctx.chunk
+        return torch.cat([found[:, :whole], torch.zeros_like(found[:, whole:])], 1), None

@@ -177,3 +177,18 @@ class PaddingSetToZero(right.SineInPairs):
         gradient = torch.nn.functional.pad(grad * x.cos(), (0, padding))
         gradient[..., -padding:] = 0
         return gradient[..., :size]
+
+
+class ChannelsInAnotherOrder(right.ShufflesChannels):
+    """Puts the channels behind their parts, which four channels do not show; six are refused.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.ShufflesChannels.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        size, channels, rows, columns = grad.shape
+        parts = grad.reshape(size, channels, rows // 2, 2, columns // 2, 2).permute(0, 3, 5, 1, 2, 4)
+        return parts.reshape(size, 4 * channels, rows // 2, columns // 2)

@@ -37,6 +37,8 @@ CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
     r"normalized|ordered|orthogonal|orthonormal|positive|presorted|psd|sorted|spd|symmetric|unique|valid)(?:_|$)"
 )
+#: A whole number with such a word in its name says in which parts something is computed, and leaves it the same.
+PARTED = re.compile(r"chunk|block|tile")
 #: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
@@ -56,14 +58,15 @@ def other_choices(sample: SampleCall, start: int = 0) -> list[tuple[int, Any]]:
 def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, is_number: bool = False) -> bool:
     """Whether a gradient can be expected to be the derivative at another choice.
 
-    If results stay the same, the choice may concern only the gradient, as reversing it does. If there is no gradient
-    left, or forward does not follow it, as for rounding, it is not meant to be the derivative. Another number, such as
-    a dimension, is expected to have one even if forward draws, and if the gradient is only in the wrong place.
+    If results stay the same, the choice may concern only the gradient, as reversing it does, unless it is a size of
+    parts. If there is no gradient left, or forward does not follow it, as for rounding, it is not meant to be the
+    derivative. Another number, such as a dimension, is expected to have one even if forward draws, and if the gradient
+    is only in the wrong place.
     """
     here, there = sample.run(), other.run()
     if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
         return False
-    if _same_results(here, there) or (not is_number and draws(other, world)):
+    if (_same_results(here, there) and not _is_of_parts(sample, other)) or (not is_number and draws(other, world)):
         return False
     cotangents = there.cotangents(world)
     before = dict(zip(here.leaves, here.gradients(here.cotangents(world)), strict=True))
@@ -110,6 +113,13 @@ def _jumps(sample: SampleCall, world: World) -> bool:
         return change(low, high) > first / 10
     except Exception:  # it does not take what lies on the way
         return False
+
+
+def _is_of_parts(sample: SampleCall, other: SampleCall) -> bool:
+    """Whether the calls differ only in how long the parts are in which something is computed."""
+    same = {at for at, (one, there) in enumerate(zip(sample.values, other.values, strict=False)) if one is there}
+    changed = [at for at in range(len(other.values)) if at not in same]
+    return all(type(other.values[at]) is int and PARTED.search(name_in_forward(other, at)) for at in changed)
 
 
 def _same_results(one: Run, other: Run) -> bool:

@@ -36,7 +36,7 @@ def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tup
 
 
 def _other_orders(flat: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield another permutation, or numbers that rise as those given do: indices, offsets or segments."""
+    """Yield another permutation, or numbers in the order of those given: indices, offsets, segments or labels."""
     order = torch.arange(flat.numel(), device=flat.device)
     if bool((flat.sort().values == order).all()):
         if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
@@ -49,7 +49,7 @@ def _other_orders(flat: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[
             lower = flat.clone()
             lower[int(gaps[0]) + 1] -= 1
             yield "a number lower by one", lower
-    elif bool((flat[1:] >= flat[:-1]).all()) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
+    elif len(flat.unique()) < len(flat) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
         longer = flat.clone()
         longer[int(jumps[0]) + 1] = longer[int(jumps[0])]
         yield "a segment longer by one", longer

@@ -1,7 +1,8 @@
 """Decide what a sample means, and derive samples with the same meaning. This is the only place that does so.
 
 A permutation stays a permutation, unique indices stay unique, sorted numbers sorted, lengths keep what they sum to, a
-mask keeps its kind, and a symmetric matrix its symmetry. A Function may rely on any of these without checking.
+mask keeps its kind, a symmetric matrix its symmetry, and the matrix of a least squares problem its rank. A Function may
+rely on any of these without checking.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from itertools import groupby
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.tensors import differentiable
-from conformance.kit.traits import ORDERED, Trait, missing_traits, traits
+from conformance.kit.tensors import differentiable, is_arrangeable
+from conformance.kit.traits import ORDERED, Trait, has_independent_columns, missing_traits, traits
+from conformance.kit.variations.words import mentioned_by
+
+#: Its solver adds up in another order at another address, which decides the rank of a matrix that lost it.
+OF_LEAST_SQUARES = "lstsq"
 
 
 def meant(sample: SampleCall, candidates: Mapping[int, torch.Tensor | Sequence[torch.Tensor]]) -> SampleCall | None:
@@ -38,7 +43,11 @@ def meant(sample: SampleCall, candidates: Mapping[int, torch.Tensor | Sequence[t
 def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
     """Whether the tensor in one place keeps its traits, and still sums to, or ends at, the size of a dimension."""
     before, after = sample.values[at], other.values[at]
+    if OF_LEAST_SQUARES in mentioned_by(sample.subject.target).members and _loses_rank(before, after):
+        return False
     missing = missing_traits(before.detach(), after.detach(), constant=at not in sample.active)
+    if not keeps_pairs(sample, other, at):
+        return False
     if not _is_row_of_whole(before):
         return not missing
     numbers, own, sizes = before.tolist(), traits(before), _sizes(sample)
@@ -48,6 +57,39 @@ def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
     if numbers == sorted(numbers) and numbers[0] == 0 and any(dim == 0 for _, dim in sizes.get(numbers[-1], ())):
         return not missing and _is_size_kept(sample, other, numbers[-1], int(after.max()) if len(after) else 0)
     return not missing
+
+
+def keeps_pairs(sample: SampleCall, other: SampleCall, at: int) -> bool:
+    """Whether indices that together with others name each place once, as row and column do, still do in a sample."""
+    rows = [place for place, one in enumerate(sample.values) if _is_row_of_whole(one)]
+    for first in rows if at in rows else ():
+        length = len(sample.values[first])
+        group = [place for place in rows if _along(sample.values[place], length) is not None]
+        if at in group and _name_each_once(sample, group, first) and _name_each_once(other, group, first) is False:
+            return False
+    return True
+
+
+def _name_each_once(sample: SampleCall, group: Sequence[int], first: int) -> bool | None:
+    """Whether no two columns of several rows are the same; None of one row, and if they are not equally long."""
+    length = len(sample.values[first])
+    rows = [row for place in group if (row := _along(sample.values[place], length)) is not None]
+    return torch.stack(rows).unique(dim=1).shape[1] == length if len(rows) == len(group) > 1 else None
+
+
+def _along(row: torch.Tensor, length: int) -> torch.Tensor | None:
+    """Return whole numbers for each of so many elements; of offsets that end there, the number of the part."""
+    if len(row) == length:
+        return row.long()
+    lengths = row.diff()
+    is_offsets = len(row) > 1 and int(row[0]) == 0 and int(row[-1]) == length and bool((lengths >= 0).all())
+    return torch.arange(len(lengths), device=row.device).repeat_interleave(lengths) if is_offsets else None
+
+
+def _loses_rank(before: torch.Tensor, after: torch.Tensor) -> bool:
+    if not (is_arrangeable(before) and before.numel() and after.numel()):
+        return False
+    return has_independent_columns(before) and not has_independent_columns(after)
 
 
 def _is_whole(sample: SampleCall, other: SampleCall) -> bool:

@@ -20,6 +20,7 @@ from conformance.kit.tensors import is_strided
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import name_in_forward, other_choices
 from conformance.kit.variations.constants import other_constants
+from conformance.kit.variations.meaning import keeps_pairs
 from conformance.kit.variations.sizes import factors
 from conformance.kit.world import World
 
@@ -34,7 +35,7 @@ def number(sample: SampleCall, world: World) -> Iterator[Pick]:
     """Vary each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
     for at in range(len(sample.values)):
         for words, other in _numbers(sample, at):
-            yield Pick("number", sample.names[at], words, partial(_with, others={at: other}))
+            yield Pick("number", sample.names[at], words, partial(_with_number, at=at, other=other))
     yield from _orders(sample)
     yield from _parts(sample)
     whole = _with_defaults(sample)
@@ -66,7 +67,9 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
         yield from ((f"{other} instead of None", other) for other in others)
     if is_constant and value.numel() > 1:
-        yield from other_constants(value.detach(), sizes)
+        for words, changed in other_constants(value.detach(), sizes):
+            if keeps_pairs(sample, _with(sample, {at: changed}), at):
+                yield words, changed
 
 
 def _orders(sample: SampleCall) -> Iterator[Pick]:
@@ -101,6 +104,12 @@ def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
         change = partial(_with_default, at=at, other=other)
         words = f"{other!r} {OF_THE_DEFAULT} {whole.values[at]!r}"
         yield Pick("choice", name_in_forward(whole, at), words, change)
+
+
+def _with_number(sample: SampleCall, at: int, other: Any) -> SampleCall | None:
+    """Return the sample with another constant; None if it has one of another size already."""
+    is_other_size = isinstance(other, torch.Tensor) and other.shape != sample.values[at].shape
+    return None if is_other_size else _with(sample, {at: other})
 
 
 def _with(sample: SampleCall, others: Mapping[int, Any]) -> SampleCall:
