@@ -232,6 +232,24 @@ class NormalizedWeights(Function):
         return torch.cat([first, grad[:, None] * (1 - weight[:-1].sum())], 1), None
 
 
+class MeanOfThoseKept(Function):
+    """Averages the rows that a mask of ones and zeros keeps."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 3, dtype=_DOUBLE, requires_grad=True), torch.ones(4, dtype=_DOUBLE)
+
+    @staticmethod
+    def forward(ctx, x, kept):
+        ctx.save_for_backward(kept)
+        return (x * kept[:, None]).sum(0) / kept.sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        return kept[:, None] * grad / kept.sum(), None
+
+
 class BetweenSortedKnots(Function):
     """Interpolates between knots that must be sorted."""
 

@@ -191,6 +191,20 @@ class MeanOfEqualWeights(right.NormalizedWeights):
         return (grad[:, None] / len(weight)).expand(len(grad), len(weight)), None
 
 
+class MeanOfAllRows(right.MeanOfThoseKept):
+    """Divides by the number of rows; the mask of the sample keeps all of them.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanOfThoseKept.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        return kept[:, None] * grad / len(kept), None
+
+
 class KnotsOneApart(right.BetweenSortedKnots):
     """Assumes knots at a distance of one, as in the sample.
 

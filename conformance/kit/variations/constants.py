@@ -10,7 +10,10 @@ from conformance.kit.tensors import differentiable, is_arrangeable
 
 
 def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield other values of the same kind for a tensor that is not differentiated; sums, order and range stay."""
+    """Yield other values of the same kind for a tensor that is not differentiated; order and range stay.
+
+    So does a sum of one, or of nothing; that of ones may be a count, and has to change.
+    """
     flat = value.reshape(-1)
     is_uniform = bool((flat == flat[0]).all())
     if value.dtype == torch.bool:
@@ -25,7 +28,9 @@ def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tup
         step = torch.linspace(-0.4, 0.4, flat.numel(), dtype=torch.float64).to(value)
         steps = flat[1:] - flat[:-1]
         if is_uniform:
-            yield "numbers that differ", (flat + step * (flat[0].abs() or 1.0)).reshape(value.shape)
+            is_whole = min(abs(float(flat.sum()) - total) for total in (0, 1)) < 1e-3
+            lower = step if is_whole else (step - 0.4) / 2
+            yield "numbers that differ", (flat + lower * (flat[0].abs() or 1.0)).reshape(value.shape)
         elif bool((steps > 0).all()) and torch.allclose(steps, steps[:1]):
             yield "numbers at other distances", (flat + step.abs() * steps[0]).reshape(value.shape)
     elif not differentiable(value) and value.dim() == 1 and not value.is_quantized:
