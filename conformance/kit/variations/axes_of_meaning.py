@@ -121,7 +121,7 @@ def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tup
 
 
 def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
-    """List new sizes: two more, many, just beyond a number in the source, such as a block, whole blocks, a multiple.
+    """List new sizes: two more, many, just beyond a number in the source, such as a block, and whole blocks.
 
     Odd sizes stay odd, but for whole blocks.
     """
@@ -129,7 +129,7 @@ def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
     limits = [
         n + 1 + (n + 1 - old) % 2 for n in mentioned_by(sample.subject.target).numbers if old < n <= LARGEST_BLOCK
     ]
-    return list(dict.fromkeys([old + 2, *rows, *limits[:2], WHOLE_BLOCKS, old * (2 + old % 2)]))
+    return list(dict.fromkeys([old + 2, *rows, *limits[:2], WHOLE_BLOCKS]))
 
 
 def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:
