@@ -176,6 +176,9 @@ PACKAGES = (
     Package("torch-struct", "0.5", "torch_struct"),
     Package("torch-tract", "1.0.0", "torch_tract"),
     Package("zetascale", "2.8.8", "zetascale"),
+    Package("hypll", "0.1.1", "hypll"),
+    Package("bnn", "0.1.2", "bnn"),
+    Package("kornia", "0.9.0", "kornia"),
     *COLLECTIVES,
 )
 
