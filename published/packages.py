@@ -179,6 +179,7 @@ PACKAGES = (
     Package("hypll", "0.1.1", "hypll"),
     Package("bnn", "0.1.2", "bnn"),
     Package("kornia", "0.9.0", "kornia"),
+    Package("nni", "3.0", "nni"),
     *COLLECTIVES,
 )
 
