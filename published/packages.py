@@ -180,6 +180,7 @@ PACKAGES = (
     Package("bnn", "0.1.2", "bnn"),
     Package("kornia", "0.9.0", "kornia"),
     Package("nni", "3.0", "nni"),
+    Package("dalle-pytorch", "1.6.6", "dalle_pytorch"),
     *COLLECTIVES,
 )
 
