@@ -181,6 +181,7 @@ PACKAGES = (
     Package("kornia", "0.9.0", "kornia"),
     Package("nni", "3.0", "nni"),
     Package("dalle-pytorch", "1.6.6", "dalle_pytorch"),
+    Package("xformers", "0.0.35", "xformers"),
     *COLLECTIVES,
 )
 
