@@ -182,6 +182,7 @@ PACKAGES = (
     Package("nni", "3.0", "nni"),
     Package("dalle-pytorch", "1.6.6", "dalle_pytorch"),
     Package("xformers", "0.0.35", "xformers"),
+    Package("flash-linear-attention", "0.6.0", "fla", needs=("einops==0.8.2",)),
     *COLLECTIVES,
 )
 
