@@ -183,6 +183,7 @@ PACKAGES = (
     Package("dalle-pytorch", "1.6.6", "dalle_pytorch"),
     Package("xformers", "0.0.35", "xformers"),
     Package("flash-linear-attention", "0.6.0", "fla", needs=("einops==0.8.2",)),
+    Package("pypose", "0.9.5", "pypose"),
     *COLLECTIVES,
 )
 
