@@ -176,6 +176,14 @@ PACKAGES = (
     Package("torch-struct", "0.5", "torch_struct"),
     Package("torch-tract", "1.0.0", "torch_tract"),
     Package("zetascale", "2.8.8", "zetascale"),
+    Package("hypll", "0.1.1", "hypll"),
+    Package("bnn", "0.1.2", "bnn"),
+    Package("kornia", "0.9.0", "kornia"),
+    Package("nni", "3.0", "nni"),
+    Package("dalle-pytorch", "1.6.6", "dalle_pytorch"),
+    Package("xformers", "0.0.35", "xformers"),
+    Package("flash-linear-attention", "0.6.0", "fla", needs=("einops==0.8.2",)),
+    Package("pypose", "0.9.5", "pypose"),
     *COLLECTIVES,
 )
 
