@@ -31,10 +31,9 @@ def expect_known(unknown: Collection[str], known: Collection[str]) -> None:
     """
     for name in unknown:
         near = difflib.get_close_matches(name, known, 1)
-        names = ", ".join(f"{each}=" for each in known)
-        hint = f"samples go by position, such as check(function, (x, 2.0)), and by name {names}"
-        hint = f"did you mean {near[0]}=?" if near else hint
-        raise UsageError(f"check takes no {name}=; {hint}")
+        by_name = ", ".join(f"{each}=" for each in known)
+        usual = f"samples go by position, such as check(function, (x, 2.0)), and by name {by_name}"
+        raise UsageError(f"check takes no {name}=; {f'did you mean {near[0]}=?' if near else usual}")
 
 
 def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:

@@ -28,9 +28,9 @@ def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tup
         step = torch.linspace(-0.4, 0.4, flat.numel(), dtype=torch.float64).to(value)
         steps = flat[1:] - flat[:-1]
         if is_uniform:
-            is_whole = min(abs(float(flat.sum()) - total) for total in (0, 1)) < 1e-3
-            lower = step if is_whole else (step - 0.4) / 2
-            yield "numbers that differ", (flat + lower * (flat[0].abs() or 1.0)).reshape(value.shape)
+            keeps_sum = min(abs(float(flat.sum()) - total) for total in (0, 1)) < 1e-3
+            change = step if keeps_sum else (step - 0.4) / 2  # at most what they are: a mask has no more than one
+            yield "numbers that differ", (flat + change * (flat[0].abs() or 1.0)).reshape(value.shape)
         elif bool((steps > 0).all()) and torch.allclose(steps, steps[:1]):
             yield "numbers at other distances", (flat + step.abs() * steps[0]).reshape(value.shape)
     elif not differentiable(value) and value.dim() == 1 and not value.is_quantized:
