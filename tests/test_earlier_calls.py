@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from conformance.core.outcomes import EARLIER_CALLS, Outcome, RankOutcome
 from conformance.ranks.pool import Pool
 from tests.faults import command
+from tests.faults.running import item as planned
 from tests.faults.running import run
 
 
@@ -33,27 +33,45 @@ def test_a_failure_that_fresh_ranks_show_as_well_is_not_put_down_to_earlier_call
 def test_the_first_test_of_fresh_ranks_is_not_run_again(pool: Pool) -> None:
     pool.close()
     assert run(pool, "odd:Doubles", "test_later", 2).outcome == "fail"
-    assert pool.tests_run == 1
+    assert len(pool.ran) == 1
+
+
+def test_a_rank_that_dies_again_if_the_tests_before_run_again_is_the_fault_of_earlier_calls(pool: Pool) -> None:
+    assert run(pool, "odd:DiesAtItsSecondCall", "test_calm", 1).outcome == "pass"
+    died = run(pool, "odd:DiesAtItsSecondCall", "test_fault", 1)
+    assert (died.outcome, died.likely) == ("crash", EARLIER_CALLS)
+
+
+DIED = RankOutcome(0, "crash", "killed by SIGABRT", signal="SIGABRT")
+PASSED = RankOutcome(0, "pass")
 
 
 @pytest.mark.parametrize(
-    ("alone", "outcome", "said"),
+    ("alone", "before", "last", "outcome", "said"),
     [
-        ("not-applicable", "skip", "a rank was killed by SIGABRT while it ran, because of what earlier calls left"),
-        ("pass", "crash", "killed by SIGABRT"),
-        ("crash", "crash", "killed by SIGABRT"),
+        ("not-applicable", [], [], "skip", "was killed by SIGABRT while it ran, because of what earlier calls left"),
+        ("pass", [PASSED], [PASSED], "skip", "no rank died when this test ran again alone, or after the tests before"),
+        ("pass", [PASSED], [DIED], "crash", "killed by SIGABRT"),
+        ("pass", [DIED], [], "crash", "killed by SIGABRT"),
+        ("crash", [], [], "crash", "killed by SIGABRT"),
     ],
 )
-def test_a_rank_that_dies_in_a_test_that_does_not_apply_accuses_nobody(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, alone: Outcome, outcome: str, said: str
+def test_a_rank_that_dies_accuses_nobody_if_it_does_not_die_again(
+    pool: Pool,
+    monkeypatch: pytest.MonkeyPatch,
+    alone: Outcome,
+    before: list[RankOutcome],
+    last: list[RankOutcome],
+    outcome: str,
+    said: str,
 ) -> None:
-    """A thread that earlier calls left running may end the process at any time."""
-    died = RankOutcome(0, "crash", "killed by SIGABRT", signal="SIGABRT")
-    ends = iter([[died], [replace(died, outcome=alone)]])
+    """A thread that earlier calls left running may end the process at any time, and so may PyTorch."""
+    ends = iter([DIED, RankOutcome(0, alone, signal="SIGABRT" if alone == "crash" else ""), *before, *last])
     pool.fail_alone.clear()
-    monkeypatch.setattr(pool, "tests_run", 2)
-    monkeypatch.setattr(pool, "_attempted", lambda item, run, again=True: next(ends))
-    found = run(pool, "odd:Counts", "test_calm", 1)
+    item = planned("odd:Counts", "test_calm", 1)
+    monkeypatch.setattr(pool, "ran", [item, item])
+    monkeypatch.setattr(pool, "_attempted", lambda item, run, again=True: [next(ends)])
+    found = pool.run(item)
     assert (found.outcome, next(ends, None)) == (outcome, None)
     assert said in found.message + found.reason
 

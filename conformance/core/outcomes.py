@@ -33,6 +33,11 @@ DIED_LATER = (
     "a rank was {} while it ran, because of what earlier calls left behind: "
     "on ranks that had run nothing else, it does not apply"
 )
+#: Why a test is open whose rank died, and not again.
+DIED_ONCE = (
+    "a rank was {} while it ran, and the cause is not known: "
+    "no rank died when this test ran again alone, or after the tests before it, in the same order"
+)
 #: What to do about a result or a gradient that changes after it was returned.
 WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
 WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from conformance.core.errors import ForkserverDied, RunnerError, StartFailed
 from conformance.core.joining import DISAGREE, joined
 from conformance.core.outcomes import (
     DIED_LATER,
+    DIED_ONCE,
     EARLIER_CALLS,
     LEFT_BEHIND,
     NOT_WAITED_FOR,
@@ -50,7 +52,7 @@ class Pool(Owner):
         self.group: RankGroup | None = None
         self.key: Key | None = None
         self.starting = False
-        self.tests_run = 0  # on the present ranks
+        self.ran: list[PlannedTest] = []  # on the present ranks
         self.fail_alone: set[tuple[str, str]] = set()  # (subject, clause) that fresh ranks break too
         self.fail_at_once: set[tuple[str, str]] = set()  # and those that break if every collective ends at once
         self.refusals = Refusals()
@@ -88,12 +90,18 @@ class Pool(Owner):
         self.give_up.note(item, outcome)
         if self._passes_where_nothing_is_left_behind(item, outcome):
             return due_to(LEFT_BEHIND, outcome)
+        earlier = self.ran[:-1]
         alone = self._outcome_alone(item, outcome)
+        why_open = ""
+        if outcome.outcome == "crash" and alone == "not-applicable":
+            why_open = DIED_LATER
+        elif outcome.outcome == "crash" and alone == "pass" and not self._dies_again([*earlier, item]):
+            why_open = DIED_ONCE
+        if why_open:
+            words = next(rank.message.partition("\n")[0] for rank in outcome.ranks if rank.signal)
+            return joined(item, _all_ranks(item, "skip", why_open.format(words)), monotonic() - start)
         if alone == "pass":
             return replace(due_to(EARLIER_CALLS, outcome), reproduce=item.reproduce_among_others)
-        if alone == "not-applicable" and outcome.outcome == "crash":
-            words = next(rank.message.partition("\n")[0] for rank in outcome.ranks if rank.signal)
-            return joined(item, _all_ranks(item, "skip", DIED_LATER.format(words)), monotonic() - start)
         return outcome
 
     def _passes_where_nothing_is_left_behind(self, item: PlannedTest, outcome: TestOutcome) -> bool:
@@ -120,7 +128,7 @@ class Pool(Owner):
         broken = (_name(item.subject), item.test.clause)
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
         died = outcome.outcome == "crash" and any(rank.signal for rank in outcome.ranks)
-        if not (died or (outcome.outcome in {"fail", "error"} and came_to_an_end)) or self.tests_run < 2:
+        if not (died or (outcome.outcome in {"fail", "error"} and came_to_an_end)) or len(self.ran) < 2:
             return None
         if self.refusals.known or broken in self.fail_alone or self._known(item):
             return None
@@ -129,6 +137,15 @@ class Pool(Owner):
         found = worst(rank.outcome for rank in again)
         self.fail_alone.update(() if found == "pass" else (broken,))
         return found
+
+    def _dies_again(self, items: Iterable[PlannedTest]) -> bool:
+        """Tell whether a rank dies if the same tests run again on fresh ranks, in the same order."""
+        self.close()
+        for item in items:
+            again = self.put_back(self._attempted(item, functools.partial(self._outcomes, item)))
+            if any(rank.signal for rank in again):
+                return True
+        return False
 
     def _attempted(
         self, item: PlannedTest, run: Callable[[], list[RankOutcome]], again: bool = True
@@ -205,7 +222,7 @@ class Pool(Owner):
             self.key = None
         if item.test.compiles:
             self.forkserver.preload((item.test.module,))
-        if item.test.is_fresh and self.tests_run:
+        if item.test.is_fresh and self.ran:
             self.close()
         if known is None and not self._is_good_for(key):
             known = self._replace(key)
@@ -223,13 +240,13 @@ class Pool(Owner):
             "ended_at_once": ended_at_once,
             "resolution": self.settings.resolution,
         }
-        self.tests_run += not ended_at_once
+        self.ran += [] if ended_at_once else [item]
         deadline = self._deadline(item.test.deadline)
         self.group.hung = self.hangs.known(_name(item.subject))
         outcomes = self.group.request(request, min(deadline, SECOND_LOOK) if ended_at_once else deadline)
         self.hangs.note(_name(item.subject), outcomes)
         self.forkserver.expect_alive()
-        if self.refusals.believes(self.group, self.key, outcomes, first=self.tests_run == 1):
+        if self.refusals.believes(self.group, self.key, outcomes, first=len(self.ran) == 1):
             return outcomes
         self.close()
         return self._outcomes(item, ended_at_once)
@@ -262,7 +279,7 @@ class Pool(Owner):
                     self.unloadable[_name(key.subject), key.size] = outcomes
                     return outcomes
             undo.pop_all()
-        self.group, self.key, self.tests_run, self.refusals.kept = group, key, 0, False
+        self.group, self.key, self.ran, self.refusals.kept = group, key, [], False
         return None
 
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:

@@ -48,6 +48,19 @@ class Counts(Good):
         return Good.backward(ctx, *grads) * Counts.calls
 
 
+class DiesAtItsSecondCall(Good):
+    """Ends the process in the second test that calls backward."""
+
+    calls = 0
+
+    @staticmethod
+    def backward(ctx, *grads):
+        DiesAtItsSecondCall.calls += 1
+        if DiesAtItsSecondCall.calls == 2:
+            os.abort()
+        return Good.backward(ctx, *grads)
+
+
 class LeavesBehind(Good):
     """Adds up gradients, and nobody waits: a rank that comes late is not counted by the others."""
 
