@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -173,3 +174,13 @@ def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differen
     except Exception:
         return sample
     return candidate
+
+
+def parameters_of(subject: Subject) -> list[inspect.Parameter]:
+    """List what forward, or a plain callable, calls its arguments, without ctx; nothing if that is unknown."""
+    called: Any = subject.function.forward if subject.function else subject.target
+    try:
+        found = [] if subject.call else list(inspect.signature(called).parameters.values())
+    except (TypeError, ValueError):
+        return []
+    return found[int(subject.function is not None and not subject.separate) :]

@@ -6,7 +6,6 @@ need not have a derivative for them: a flag may ask for rounding with a gradient
 
 from __future__ import annotations
 
-import inspect
 import re
 from enum import Enum
 from functools import partial
@@ -21,6 +20,7 @@ from conformance.kit.calls import Run, SampleCall
 from conformance.kit.numerics.derivatives import slopes_along
 from conformance.kit.numerics.differences import shifted
 from conformance.kit.numerics.nearby import drawn_direction, moved_along, rms_size
+from conformance.kit.sample_calls import parameters_of
 from conformance.kit.tensors import dense, is_strided, same_values, to_double
 from conformance.kit.variations.variants import draws
 from conformance.kit.variations.words import mentioned_by
@@ -136,7 +136,8 @@ def _is_surrogate(
     """Whether some element has a gradient although forward does not depend on it, and the others have the right one.
 
     With another number the others need not: indices may belong to a dimension. But if another element has none although
-    forward depends on it, the gradient may be in the wrong place instead.
+    forward depends on it, the gradient may be in the wrong place instead; and if another has none because forward does
+    not depend on it, whatever the loss, it may lag behind a threshold.
     """
     value = run.sample.values[at].detach()
     if not is_strided(value) or not value.numel():
@@ -150,7 +151,10 @@ def _is_surrogate(
     if len(read) == len(claimed):
         return False
     if is_number:
-        return all(map(is_ignored, others))
+        again = run.sample.run()
+        opposite = dict(zip(again.leaves, again.gradients([-one for one in cotangents]), strict=True))[at]
+        follows_loss = opposite is None or not same_values(dense(opposite), -dense(gradient))
+        return all(map(is_ignored, others)) and (not others or follows_loss)
     direction = torch.zeros_like(numbers)
     direction[read] = numbers[read]
     (slope,) = slopes_along(run, [cotangents], at, direction.reshape(value.shape).to(value.dtype))
@@ -188,11 +192,5 @@ def name_in_forward(sample: SampleCall, at: int) -> str:
     owner, path = sample.arguments_of[at], sample.names[at]
     if at not in sample.top:
         return path.rpartition("['")[2].removesuffix("']")
-    subject = sample.subject
-    called: Any = subject.function.forward if subject.function else subject.target
-    try:
-        names = [] if subject.call else list(inspect.signature(called).parameters)
-    except (TypeError, ValueError):  # nobody knows
-        return ""
-    skipped = int(subject.function is not None and not subject.separate)
-    return names[owner + skipped] if owner + skipped < len(names) else ""
+    names = [one.name for one in parameters_of(sample.subject)]
+    return names[owner] if owner < len(names) else ""

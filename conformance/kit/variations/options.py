@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.sample_calls import sample_call
+from conformance.kit.sample_calls import parameters_of, sample_call
 from conformance.kit.samples import Sample
 from conformance.kit.tensors import is_strided
 from conformance.kit.variations.axis import Pick
@@ -24,8 +23,8 @@ from conformance.kit.variations.meaning import keeps_pairs
 from conformance.kit.variations.sizes import factors
 from conformance.kit.world import World
 
-#: What stands in for a whole number that is often a dimension or a power.
-NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
+#: What stands in for a whole number that is often a dimension or a power. Larger ones stay even or odd.
+NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2, 5)}
 #: What stands in for None: a factor, or what an argument with such a name takes.
 IN_PLACE_OF_NONE, DIMENSIONS, OF_DIMENSIONS = (0.7, 1), (0, 1), re.compile("dim|axis")
 OF_THE_DEFAULT = "instead of the default"
@@ -62,7 +61,8 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
             yield f"{other:.6g} instead of {number:g}", torch.full_like(value, other) if is_one else other
     elif type(value) is int and not sample.subject.gathers and value not in factors(sample, sizes):
         # Where it gathers, it may be the number of a rank.
-        yield from ((f"{other} instead of {value}", other) for other in NEXT.get(value, ()))
+        numbers = NEXT.get(value, (value + 2,) if value > 0 else ())
+        yield from ((f"{other} instead of {value}", other) for other in numbers)
     elif value is None and not communicates:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
         yield from ((f"{other} instead of None", other) for other in others)
@@ -123,15 +123,10 @@ def _with_default(sample: SampleCall, at: int, other: Any) -> SampleCall:
 
 def _with_defaults(sample: SampleCall) -> SampleCall | None:
     """Return the sample with what it leaves out of forward passed as by default; None if it leaves out nothing."""
-    function = sample.subject.function
-    if function is None or sample.subject.call:
-        return None
-    try:
-        parameters = list(inspect.signature(function.forward).parameters.values())
-    except (TypeError, ValueError):  # nobody knows
+    if sample.subject.function is None:
         return None
     args = pytree.tree_unflatten(list(sample.values), sample.structure)
-    left_out = parameters[int(not sample.subject.separate) :][len(args) :]
+    left_out = parameters_of(sample.subject)[len(args) :]
     if not left_out or any(one.kind is not one.POSITIONAL_OR_KEYWORD or one.default is one.empty for one in left_out):
         return None
     made = sample_call(sample.subject, Sample((*args, *(one.default for one in left_out)), sample.label))

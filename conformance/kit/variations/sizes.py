@@ -19,6 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
+from conformance.kit.sample_calls import parameters_of
 from conformance.kit.tensors import is_strided, to_double
 from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.meaning import meant
@@ -200,12 +201,24 @@ def has_parts_that_broadcast(sample: SampleCall) -> bool:
 
 
 def grows_as_a_whole(sample: SampleCall, other: SampleCall) -> bool:
-    """Whether sizes of a sample are larger in another one, equal ones alike, and none may be there to be broadcast."""
-    shapes = [(sample.values[at].shape, other.values[at].shape) for at in sample.active]
-    if any(len(old) != len(new) for old, new in shapes) or has_parts_that_broadcast(other):
+    """Whether sizes of a sample are larger in another one, equal ones alike, and none may be there to be broadcast.
+
+    Tensors of one list may grow apart.
+    """
+    shapes = {at: (sample.values[at].shape, other.values[at].shape) for at in sample.active}
+    if any(len(old) != len(new) for old, new in shapes.values()) or has_parts_that_broadcast(other):
         return False
-    pairs = {pair for old, new in shapes for pair in zip(old, new, strict=True)}
-    return len(dict(pairs)) == len(pairs) and all(new == old or new > old > 1 for old, new in pairs)
+    pairs = {pair for old, new in shapes.values() for pair in zip(old, new, strict=True)}
+    lists = {_list_of(sample, at) for at, (old, new) in shapes.items() if old != new}
+    is_alike = len(dict(pairs)) == len(pairs) or (len(lists) == 1 and None not in lists)
+    return is_alike and all(new == old or new > old > 1 for old, new in pairs)
+
+
+def _list_of(sample: SampleCall, at: int) -> int | None:
+    """Return the number of the argument that is the list an input is in, that of ``*args`` too; None if it is alone."""
+    owner = sample.arguments_of[at]
+    variadic = [number for number, one in enumerate(parameters_of(sample.subject)) if one.kind is one.VAR_POSITIONAL]
+    return owner if at not in sample.top else next((first for first in variadic if first <= owner), None)
 
 
 def are_tied(sample: SampleCall, sizes: set[int]) -> bool:
