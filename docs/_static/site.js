@@ -1,7 +1,7 @@
 // Filters over tables, rows that open, and clauses among the search results. Pages can be read without it.
 "use strict";
 
-const NAMES = ["spec", "level", "party", "fate", "clause", "verdict"];
+const NAMES = ["spec", "level", "party", "clause", "verdict"];
 
 function wordsOf(text) {
   return text.toLowerCase().split(/\s+/).filter(Boolean);
