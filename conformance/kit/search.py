@@ -46,7 +46,7 @@ OPTIONS, OPTIONS_CROSSED = ("number", "choice"), 10
 #: With so many sizes another number or flag is crossed. A test that is not crossed gets these, and whole samples'.
 SIZES_CROSSED = 2
 #: A size at which a loop takes more operations is judged alone: crossed with all other axes it would take minutes.
-MOST_CROSSED = 2000
+MOST_CROSSED = 1000
 #: The name for the sample without variation.
 GIVEN = "as given"
 ALONE = "tested with one rank only; for several ranks other clauses vary what may differ between them"
@@ -158,8 +158,7 @@ class _Trial:
 
     def expect(self, variation: Variation) -> None:
         """Run the body in one variation, and raise how it ended."""
-        ended = self.run(variation)
-        if ended:
+        if ended := self.run(variation):
             raise ended
 
     def judge(self, variation: Variation) -> str | None:
@@ -200,25 +199,27 @@ class _Trial:
 
     def variations(self) -> Iterator[Variation]:
         """Yield each choice of the test's own axes alone, then its rows."""
-        if GIVEN in self.families:
-            yield AS_GIVEN
+        yield from [AS_GIVEN] if GIVEN in self.families else []
         is_crossed = getattr(self.body, "crossed", False) and self.probe.world.size == 1
         found = {family: picks(self.probe, family) for family in self.families if family != GIVEN}
         if not is_crossed and "size" in found:  # the test that is crossed has them all
             found["size"] = [pick for number, pick in enumerate(found["size"]) if number < SIZES_CROSSED or not pick.of]
         own = [pick for choices in found.values() for pick in choices]
         yield from (Variation((pick,)) for pick in own)
+        own = list(filter(self._is_crossed, own))
         yield from meanings_that_meet(own)
         if is_crossed:
             later = self._later()
             for number, pick in enumerate(own):
-                yield from rows(pick, later, number) if pick.family != "size" or self._is_crossed(pick) else ()
+                yield from rows(pick, later, number)
 
-    def _is_crossed(self, size: Pick) -> bool:
-        try:
-            return operations(self.probe.at(Variation((size,))).sample) <= MOST_CROSSED
-        except Exception:  # forward refuses it, or takes longer still
-            return False
+    def _is_crossed(self, pick: Pick) -> bool:
+        world, key = self.probe.world, (self.probe.label, "operations", str(pick))
+        if pick.family != "size" or world.size > 1:
+            return True
+        with suppress(Exception):  # forward refuses it, or takes longer still
+            return world.once(key, lambda: operations(self.probe.at(Variation((pick,))).sample)) <= MOST_CROSSED
+        return False
 
     def _later(self) -> dict[str, list[Pick]]:
         """The choices on each axis of a later family; a declared gradient need not grow with the loss."""

@@ -91,3 +91,25 @@ class PrunedStraightThrough(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad.clone(), None
+
+
+class LabelOrBlank(Function):
+    """Adds up the scores of a label and of the blank, which is no label: their gradients are written side by side."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(2, 4, dtype=torch.float64, requires_grad=True), torch.tensor([3, 1]), 0
+
+    @staticmethod
+    def forward(ctx, scores, labels, blank):
+        ctx.save_for_backward(labels)
+        ctx.shape, ctx.blank = scores.shape, blank
+        return scores.gather(1, labels[:, None])[:, 0] + 2 * scores[:, blank]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (labels,) = ctx.saved_tensors
+        gradient = grad.new_zeros(ctx.shape)
+        gradient[:, ctx.blank] = 2 * grad
+        return gradient.scatter_(1, labels[:, None], grad[:, None]), None, None

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit.calls import SampleCall
 from conformance.kit.sample_calls import parameters_of, sample_call
 from conformance.kit.samples import Sample
-from conformance.kit.tensors import is_strided
+from conformance.kit.tensors import differentiable, is_strided
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import name_in_forward, other_choices
 from conformance.kit.variations.constants import other_constants
@@ -62,7 +62,8 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
     elif type(value) is int and not sample.subject.gathers and value not in factors(sample, sizes):
         # Where it gathers, it may be the number of a rank.
         numbers = NEXT.get(value, (value + 2,) if value > 0 else ())
-        yield from ((f"{other} instead of {value}", other) for other in numbers)
+        kept = (other for other in numbers if not _is_taken(sample, at, other))
+        yield from ((f"{other} instead of {value}", other) for other in kept)
     elif value is None and not communicates:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
         yield from ((f"{other} instead of None", other) for other in others)
@@ -70,6 +71,14 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         for words, changed in other_constants(value.detach(), sizes):
             if keeps_pairs(sample, _with(sample, {at: changed}), at):
                 yield words, changed
+
+
+def _is_taken(sample: SampleCall, at: int, other: int) -> bool:
+    """Whether a number that stands for nothing else, such as that of a blank, would be among labels or indices."""
+    values = (value for value in sample.values if isinstance(value, torch.Tensor) and is_strided(value))
+    labels = [value for value in values if not differentiable(value) and value.dtype is not torch.bool]
+    is_among = [bool((value == sample.values[at]).any()) < bool((value == other).any()) for value in labels]
+    return any(is_among) and not OF_DIMENSIONS.search(name_in_forward(sample, at))
 
 
 def _orders(sample: SampleCall) -> Iterator[Pick]:
