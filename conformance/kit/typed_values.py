@@ -13,7 +13,7 @@ from zlib import crc32
 
 import torch
 
-from conformance.core.signatures import Type
+from conformance.core.signatures import Signature, Type
 from conformance.kit.tensors import differentiable, double_dtype
 from conformance.kit.traits import missing_traits
 
@@ -70,6 +70,27 @@ def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch
     if kind.differs and rank > 0:
         value = _varied(value, rank, key)
     return value.requires_grad_(sample.requires_grad)
+
+
+def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank: int) -> list[torch.Tensor]:
+    """Return a rank's tensors, made from samples that are equal on every rank."""
+    kinds = signature.arguments if signature else (Type.V,) * len(samples)
+    return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
+
+
+def one_fewer(value: torch.Tensor) -> torch.Tensor:
+    """Return a mask, or labels, with one element fewer that is kept: the last becomes the smallest, if others are left.
+
+    >>> one_fewer(torch.tensor([True, True, False])), one_fewer(torch.tensor([-100, 7, 2]))
+    (tensor([ True, False, False]), tensor([-100,    7, -100]))
+    >>> one_fewer(torch.tensor([False, True]))
+    tensor([False,  True])
+    """
+    kept = (value != value.min()).nonzero() if value.numel() else value.new_empty(0)
+    found = value.clone()
+    if len(kept) > 1:
+        found[tuple(kept[-1])] = value.min()
+    return found
 
 
 def reshared(share: torch.Tensor, rank: int, size: int, *key: object) -> torch.Tensor:

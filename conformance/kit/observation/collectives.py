@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch.utils import _pytree as pytree
 
 from conformance.core.disagreement import METHODS
 from conformance.kit.calls import SampleCall
@@ -50,6 +51,20 @@ def counted_in_groups() -> Iterator[list[Started]]:
     calls: list[Started] = []
     with _Counting(lambda name, args: calls.append(Started(name, _ranks_among(args)))):
         yield calls
+
+
+@contextmanager
+def counted_in_sizes() -> Iterator[list[object]]:
+    """Collect the collectives started inside the block as :func:`counted` does, each with the sizes that it is given."""
+    calls: list[object] = []
+    with _Counting(lambda name, args: calls.append((name, _sizes_among(args)))):
+        yield calls
+
+
+def _sizes_among(args: tuple[Any, ...]) -> list[object]:
+    """Return the shapes of tensors among the arguments of an operator, and whole numbers, such as how it splits them."""
+    leaves = pytree.tree_leaves(args)
+    return [tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in leaves if isinstance(x, torch.Tensor | int)]
 
 
 def _ranks_among(args: tuple[Any, ...]) -> tuple[int, ...]:

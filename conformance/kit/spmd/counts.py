@@ -1,0 +1,71 @@
+"""Let ranks keep different numbers of tokens, as batches do, where no size depends on how many are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from conformance.core.signatures import Signature, Type
+from conformance.kit.observation.collectives import counted_in_sizes
+from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.owed import forth_and_back
+from conformance.kit.spmd.tensor_calls import TensorCall
+from conformance.kit.tensors import differentiable, is_strided
+from conformance.kit.traits import missing_traits
+from conformance.kit.typed_samples import claimed
+from conformance.kit.typed_values import by_types, one_fewer
+from conformance.kit.world import World
+
+
+def with_uneven_counts(call: TensorCall, world: World) -> TensorCall:
+    """Return the call with one element fewer kept on every other rank, in masks and labels of type V.
+
+    Every rank calls this. It remains as it is where a collective or a result has another size when all ranks keep one
+    fewer: among ranks that keep different numbers, sizes would not match.
+    """
+    signature = claimed(call.subject.types, len(call.tensors))
+    if signature is None or world.size == 1:
+        return call
+    found = world.once(("counts", call.label), lambda: _unsized(call, signature, world))
+    more = (f"one more {call.tensors[at].min().item()} in argument {at}" for at in found)
+    label = f"{call.label} ({' and '.join(more)} on odd ranks)" if found else call.label
+    return replace(call, label=label, fewer=frozenset(found))
+
+
+def _unsized(call: TensorCall, signature: Signature, world: World) -> list[int]:
+    """The tensors of which other ranks may keep other numbers."""
+    mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
+    varying = [at for at, kind in enumerate(signature.arguments) if kind is Type.V and at not in call.uneven]
+    told = world.exchange([at for at in varying if _can_be_fewer(mine[at])])
+    places = [at for at in varying if all(at in each for each in told)]
+    usual = _sizes(call, mine, world) if places else None
+    if usual is None:
+        return []
+
+    def are_usual(other: TensorCall, held: Sequence[torch.Tensor]) -> bool:
+        return all(world.exchange(_sizes(other, held, world) == usual))
+
+    found = [at for at in places if are_usual(call, [*mine[:at], one_fewer(mine[at]), *mine[at + 1 :]])]
+    return found if found and are_usual(replace(call, fewer=frozenset(found)), mine) else []
+
+
+def _can_be_fewer(value: torch.Tensor) -> bool:
+    if differentiable(value) or not is_strided(value):
+        return False
+    other = one_fewer(value)
+    return not torch.equal(other, value) and not missing_traits(value, other)
+
+
+def _sizes(call: TensorCall, mine: Sequence[torch.Tensor], world: World) -> list[object] | None:
+    """Return the sizes that a call has on this rank, of collectives and results; None on every rank if it raises."""
+    run = call.in_group(world_group())
+    with counted_in_sizes() as sizes:
+
+        def noted(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+            results = run(tensors)
+            sizes.extend(tuple(y.shape) for y in results)
+            return results
+
+        return None if world.try_call(forth_and_back, noted, mine) is None else sizes
