@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.observation.collectives import counted_in_sizes
+from conformance.kit.modes import CollectivesMode
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.owed import forth_and_back
 from conformance.kit.spmd.tensor_calls import TensorCall
@@ -61,11 +63,18 @@ def _can_be_fewer(value: torch.Tensor) -> bool:
 def _sizes(call: TensorCall, mine: Sequence[torch.Tensor], world: World) -> list[object] | None:
     """Return the sizes that a call has on this rank, of collectives and results; None on every rank if it raises."""
     run = call.in_group(world_group())
-    with counted_in_sizes() as sizes:
+    sizes: list[object] = []
 
-        def noted(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-            results = run(tensors)
-            sizes.extend(tuple(y.shape) for y in results)
-            return results
+    def noted(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        results = run(tensors)
+        sizes.extend(tuple(y.shape) for y in results)
+        return results
 
+    with CollectivesMode(lambda name, args: sizes.append((name, _sizes_among(args)))):
         return None if world.try_call(forth_and_back, noted, mine) is None else sizes
+
+
+def _sizes_among(args: tuple[Any, ...]) -> list[object]:
+    """Return shapes of tensors among the arguments of an operator, and whole numbers, such as how it splits them."""
+    leaves = pytree.tree_leaves(args)
+    return [tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in leaves if isinstance(x, torch.Tensor | int)]
