@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from conformance.kit.deviations import Unfit
 from conformance.kit.world import JUDGED, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.simulated import kernels, shared, state
+from conformance.ranks.simulated.collectives import filled_by
 from conformance.ranks.simulated.exchanges import Exchanges
 from conformance.ranks.simulated.refusals import expect_usable
 from conformance.ranks.simulated.scheduler import Scheduler, Stuck
@@ -36,6 +38,8 @@ class Work(dist.Work):
         self.simulation, self.what, self.is_ready, self.arrive = simulation, what, is_ready, arrive
         self.is_waited_for = False
         self.receive: Receive | None = None
+        self.pause = 1e-6
+        self.filled: Callable[[], object] = list
         simulation.begun.append(self)
 
     def wait(self, timeout: Any = None) -> bool:
@@ -43,7 +47,7 @@ class Work(dist.Work):
         self.simulation.scheduler.wait(self.what, self.is_ready)
         self.is_waited_for = True
         self.arrive()
-        self.what, self.is_ready, self.arrive = "", _is_done, _is_done  # what it held is let go
+        self.what, self.is_ready, self.arrive, self.filled = "", _is_done, _is_done, list  # what it held is let go
         return True
 
     def synchronize(self) -> None:
@@ -53,8 +57,9 @@ class Work(dist.Work):
     block_current_stream = synchronize
 
     def is_completed(self) -> bool:
-        """Tell whether it has ended; the call lets other ranks go on."""
-        self.simulation.scheduler.wait(self.what, lambda: True, seconds=1e-6)
+        """Tell whether it has ended; the call lets other ranks go on, the longer the oftener it was asked."""
+        self.pause *= 2
+        self.simulation.scheduler.wait(self.what, lambda: True, seconds=self.pause)
         return self.is_ready() and self.wait()
 
     def is_success(self) -> bool:
@@ -68,10 +73,11 @@ class Work(dist.Work):
         return self.receive.source
 
     def get_future(self) -> Any:
-        """Return a completed future: only a rank's own wait may switch to another rank."""
+        """Return a completed future of the tensors that it fills: only a rank's own wait may switch to another rank."""
+        filled = self.filled()
         self.wait()
         future: torch.futures.Future[Any] = torch.futures.Future()
-        future.set_result(None)
+        future.set_result(filled)
         return future
 
 
@@ -214,6 +220,7 @@ class Simulation:
         if collective.is_full:
             del self.collectives[name, number]  # only their work keeps them
         work = Work(self, call, lambda: collective.is_full, lambda: collective.deliver(rank, call))
+        work.filled = partial(filled_by, call.arguments)
         if self.at_once:
             self.scheduler.wait(call, work.is_ready)
             work.arrive()
