@@ -79,17 +79,24 @@ def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank:
 
 
 def one_fewer(value: torch.Tensor) -> torch.Tensor:
-    """Return a mask, or labels, with one element fewer that is kept: the last becomes the smallest, if others are left.
+    """Return a mask or labels of which one element fewer is kept, or lengths with a smaller sum.
 
-    >>> one_fewer(torch.tensor([True, True, False])), one_fewer(torch.tensor([-100, 7, 2]))
-    (tensor([ True, False, False]), tensor([-100,    7, -100]))
-    >>> one_fewer(torch.tensor([False, True]))
-    tensor([False,  True])
+    The last becomes the smallest, if others are left; where no two are equal, the smallest becomes one less.
+
+    >>> one_fewer(torch.tensor([True, True, False])), one_fewer(torch.tensor([-100, 7, -100, 2]))
+    (tensor([ True, False, False]), tensor([-100,    7, -100, -100]))
+    >>> one_fewer(torch.tensor([4, 2, 3])), one_fewer(torch.tensor([False, True]))
+    (tensor([4, 1, 3]), tensor([False,  True]))
     """
-    kept = (value != value.min()).nonzero() if value.numel() else value.new_empty(0)
     found = value.clone()
-    if len(kept) > 1:
-        found[tuple(kept[-1])] = value.min()
+    if value.numel() < 2:
+        return found
+    least = value.min()
+    kept = (value != least).nonzero()
+    if least > 1 and len(value.unique()) == value.numel():
+        found[value == least] -= 1
+    elif len(kept) > 1:
+        found[tuple(kept[-1])] = least
     return found
 
 

@@ -27,6 +27,20 @@ def scores_and_labels():
     return [(scores, torch.tensor([2, -100, 0, 1, -100]), GROUP)]
 
 
+def rows_and_lengths():
+    """Return losses for the tokens of each row, how many of them count, and the group."""
+    generator = torch.Generator().manual_seed(703)
+    losses = torch.randn(3, 4, dtype=torch.float64, generator=generator, requires_grad=True)
+    return [(losses, torch.tensor([4, 2, 3]), GROUP)]
+
+
+def losses_and_classes():
+    """Return losses, the class of each, and the group."""
+    generator = torch.Generator().manual_seed(704)
+    losses = torch.randn(5, dtype=torch.float64, generator=generator, requires_grad=True)
+    return [(losses, torch.tensor([0, 1, 1, 2, 0]), GROUP)]
+
+
 class MeanOverTokens(Function):
     """Averages over the tokens of all ranks that count."""
 
@@ -66,6 +80,44 @@ class MeanOverLabels(Function):
         labels, count = ctx.saved_tensors
         each = (grad * (labels != -100) / count)[:, None]
         return grad.new_zeros(ctx.shape).scatter(1, labels.clamp_min(0)[:, None], each), None, None
+
+
+class MeanOverLengths(Function):
+    """Averages over the first tokens of each row, as many as its length says."""
+
+    TYPES = "V, V -> I"
+    inputs = rows_and_lengths
+
+    @staticmethod
+    def forward(ctx, losses, lengths, group):
+        mask = torch.arange(losses.shape[1]) < lengths[:, None]
+        count = summed(lengths.sum(), group)
+        ctx.save_for_backward(mask, count)
+        return summed((losses * mask).sum(), group) / count
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return MeanOverTokens.backward(ctx, grad)
+
+
+class MeanOfClasses(Function):
+    """Adds up the mean over each class, so that rare ones count as much as others."""
+
+    TYPES = "V, V -> I"
+    inputs = losses_and_classes
+
+    @staticmethod
+    def forward(ctx, losses, classes, group):
+        counts = summed(classes.bincount(minlength=3), group)
+        ctx.save_for_backward(classes, counts)
+        return summed((losses / counts[classes]).sum(), group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        classes, counts = ctx.saved_tensors
+        return grad / counts[classes], None, None
 
 
 class GatherOfTokens(Function):

@@ -31,8 +31,8 @@ def with_uneven_counts(call: TensorCall, world: World) -> TensorCall:
     if signature is None or world.size == 1:
         return call
     found = world.once(("counts", call.label), lambda: _unsized(call, signature, world))
-    more = (f"one more {call.tensors[at].min().item()} in argument {at}" for at in found)
-    label = f"{call.label} ({' and '.join(more)} on odd ranks)" if found else call.label
+    fewer = " and ".join(f"argument {at}" for at in found)
+    label = f"{call.label} (odd ranks keep one fewer in {fewer})" if found else call.label
     return replace(call, label=label, fewer=frozenset(found))
 
 
@@ -40,7 +40,7 @@ def _unsized(call: TensorCall, signature: Signature, world: World) -> list[int]:
     """The tensors of which other ranks may keep other numbers."""
     mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
     varying = [at for at, kind in enumerate(signature.arguments) if kind is Type.V and at not in call.uneven]
-    told = world.exchange([at for at in varying if _can_be_fewer(mine[at])])
+    told = world.exchange([at for at in varying if _can_be_fewer(call.tensors[at], mine[at])])
     places = [at for at in varying if all(at in each for each in told)]
     usual = _sizes(call, mine, world) if places else None
     if usual is None:
@@ -53,11 +53,11 @@ def _unsized(call: TensorCall, signature: Signature, world: World) -> list[int]:
     return found if found and are_usual(replace(call, fewer=frozenset(found)), mine) else []
 
 
-def _can_be_fewer(value: torch.Tensor) -> bool:
-    if differentiable(value) or not is_strided(value):
+def _can_be_fewer(sample: torch.Tensor, own: torch.Tensor) -> bool:
+    if differentiable(sample) or not is_strided(sample):
         return False
-    other = one_fewer(value)
-    return not torch.equal(other, value) and not missing_traits(value, other)
+    other = one_fewer(own)
+    return not torch.equal(other, own) and not missing_traits(sample, other)
 
 
 def _sizes(call: TensorCall, mine: Sequence[torch.Tensor], world: World) -> list[object] | None:
