@@ -129,6 +129,13 @@ def of_future_sum(world):
     return in_future(dist.all_reduce(own(world), async_op=True))[0]
 
 
+def of_future_sum_of_a_kept_tensor(world):
+    x = own(world)
+    work = dist.all_reduce(x, async_op=True)
+    world.sleep(0.1)
+    return in_future(work)[0]
+
+
 def of_future_gather(world):
     return in_future(dist.all_gather([torch.zeros(2) for _ in range(world.size)], own(world), async_op=True))
 
@@ -156,6 +163,7 @@ def of_sum_after_monitored_barrier(world):
         (of_reduce_scatter, summed),
         (of_reduce_scatter_of_one, summed),
         (of_future_sum, summed),
+        (of_future_sum_of_a_kept_tensor, summed),
         (of_future_gather, owns),
         (of_future_exchange, lambda size: [sum(owns(size), [])]),
         (of_sum_after_monitored_barrier, summed),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -83,6 +84,10 @@ class Work(dist.Work):
 
 def _is_done() -> bool:
     return True
+
+
+def _alive(held: Sequence[weakref.ref[torch.Tensor]]) -> list[torch.Tensor]:
+    return [tensor for tensor in (each() for each in held) if tensor is not None]
 
 
 class Simulation:
@@ -220,8 +225,12 @@ class Simulation:
         if collective.is_full:
             del self.collectives[name, number]  # only their work keeps them
         work = Work(self, call, lambda: collective.is_full, lambda: collective.deliver(rank, call))
-        work.filled = partial(filled_by, call.arguments)
+        filled = filled_by(call.arguments)
+        work.filled = partial(
+            _alive, [weakref.ref(tensor) for tensor in filled]
+        )  # the call keeps them until they arrive
         if self.at_once:
+            work.filled = filled.copy
             self.scheduler.wait(call, work.is_ready)
             work.arrive()
         return work
