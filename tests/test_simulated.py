@@ -120,6 +120,35 @@ def of_reduce_scatter_of_one(world):
     return x.tolist()
 
 
+def in_future(work):
+    """What a future of a collective gives to what is chained to it."""
+    return work.get_future().then(lambda future: [tensor.tolist() for tensor in future.value()]).wait()
+
+
+def of_future_sum(world):
+    return in_future(dist.all_reduce(own(world), async_op=True))[0]
+
+
+def of_future_sum_of_a_kept_tensor(world):
+    x = own(world)
+    work = dist.all_reduce(x, async_op=True)
+    world.sleep(0.1)
+    return in_future(work)[0]
+
+
+def of_future_gather(world):
+    return in_future(dist.all_gather([torch.zeros(2) for _ in range(world.size)], own(world), async_op=True))
+
+
+def of_future_exchange(world):
+    return in_future(dist.all_to_all_single(torch.zeros(2 * world.size), own(world).repeat(world.size), async_op=True))
+
+
+def of_sum_after_monitored_barrier(world):
+    dist.monitored_barrier()
+    return of_all_reduce(world)
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -133,6 +162,11 @@ def of_reduce_scatter_of_one(world):
         (of_objects, owns),
         (of_reduce_scatter, summed),
         (of_reduce_scatter_of_one, summed),
+        (of_future_sum, summed),
+        (of_future_sum_of_a_kept_tensor, summed),
+        (of_future_gather, owns),
+        (of_future_exchange, lambda size: [[number for each in owns(size) for number in each]]),
+        (of_sum_after_monitored_barrier, summed),
     ],
 )
 def test_every_rank_has_what_all_brought(simulation, body, expected):
@@ -477,6 +511,7 @@ def test_a_tensor_that_is_changed_before_its_work_is_waited_for_is_sent_as_it_is
 def test_whether_work_has_ended_can_be_asked_until_it_has(three):
     def body(world):
         x = own(world)
+        world.sleep(1.0 if world.rank == 2 else 0.0)
         work = dist.all_reduce(x, async_op=True)
         asked = 1
         while not work.is_completed():

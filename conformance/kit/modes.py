@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,9 @@ from conformance.kit.tensors import differentiable, is_strided, tensor_leaves
 #: inside, such as that of ``torch.linalg.pinv``, computes something else.
 _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor]
 
+#: Operators of these namespaces move data between ranks, those named here aside.
+NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 #: A derived call is taken as refused after so many operations, and so many times those of a sample.
 MOST_OPERATIONS, MOST_TIMES = 10_000, 20
 #: What takes fewer is no iteration.
@@ -55,6 +58,21 @@ class OperationMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
         return False
+
+
+class CollectivesMode(OperationMode):
+    """Notes every collective, by its name and the arguments of its operator, before it starts."""
+
+    def __init__(self, note: Callable[[str, tuple[Any, ...]], object]) -> None:
+        super().__init__()
+        self.note = note
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation, after it is noted if it is a collective."""
+        name = function.overloadpacket.__name__
+        if function.namespace in NAMESPACES and name not in LOCAL:
+            self.note(name.strip("_"), args)
+        return carry_out(function, args, kwargs)
 
 
 class CountingMode(OperationMode):

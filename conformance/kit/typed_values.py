@@ -13,7 +13,7 @@ from zlib import crc32
 
 import torch
 
-from conformance.core.signatures import Type
+from conformance.core.signatures import Signature, Type
 from conformance.kit.tensors import differentiable, double_dtype
 from conformance.kit.traits import missing_traits
 
@@ -70,6 +70,34 @@ def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch
     if kind.differs and rank > 0:
         value = _varied(value, rank, key)
     return value.requires_grad_(sample.requires_grad)
+
+
+def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank: int) -> list[torch.Tensor]:
+    """Return a rank's tensors, made from samples that are equal on every rank."""
+    kinds = signature.arguments if signature else (Type.V,) * len(samples)
+    return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
+
+
+def one_fewer(value: torch.Tensor) -> torch.Tensor:
+    """Return a mask or labels of which one element fewer is kept, or lengths with a smaller sum.
+
+    The last becomes the smallest, if others are left; where no two are equal, the smallest becomes one less.
+
+    >>> one_fewer(torch.tensor([True, True, False])), one_fewer(torch.tensor([-100, 7, -100, 2]))
+    (tensor([ True, False, False]), tensor([-100,    7, -100, -100]))
+    >>> one_fewer(torch.tensor([4, 2, 3])), one_fewer(torch.tensor([False, True]))
+    (tensor([4, 1, 3]), tensor([False,  True]))
+    """
+    found = value.clone()
+    if value.numel() < 2:
+        return found
+    least = value.min()
+    kept = (value != least).nonzero()
+    if least > 1 and len(value.unique()) == value.numel():
+        found[value == least] -= 1
+    elif len(kept) > 1:
+        found[tuple(kept[-1])] = least
+    return found
 
 
 def reshared(share: torch.Tensor, rank: int, size: int, *key: object) -> torch.Tensor:

@@ -14,7 +14,6 @@ from conformance.kit.display import shown
 from conformance.kit.process_groups import among, group_of, orders_groups
 from conformance.kit.spmd.claims import (
     Claim,
-    by_types,
     claims,
     in_smaller_group,
     kept_of,
@@ -22,14 +21,13 @@ from conformance.kit.spmd.claims import (
     need_judged_on,
     signature_of,
 )
-from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.owed import backward, forth_and_back
 from conformance.kit.spmd.smaller_worlds import (
     OF_ALL_TOGETHER,
     OF_AS_MANY,
     by_ranks_of_the_world,
     expect_alike_everywhere,
     fitting,
-    forth_and_back,
     made_for,
     may_be_of_all,
     may_count_ranks,
@@ -38,7 +36,7 @@ from conformance.kit.spmd.smaller_worlds import (
 from conformance.kit.spmd.tensor_calls import jvp_of
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.tensors import largest_finite
-from conformance.kit.typed_values import Ranks, cotangents_by_types
+from conformance.kit.typed_values import Ranks, by_types, cotangents_by_types
 
 TAKES_NO_GROUP = "GROUP is not among its arguments: it works only in the group of all ranks"
 #: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.

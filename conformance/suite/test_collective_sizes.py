@@ -12,8 +12,7 @@ from conformance.core.signatures import Signature, Type
 from conformance.kit import Deviation, Subject, World, all_ranks, clause, deadline, expect, need, ranks, world_group
 from conformance.kit.spmd.claims import Claim, arguments_held, claims, signature_of
 from conformance.kit.spmd.observation import observe
-from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.smaller_worlds import forth_and_back
+from conformance.kit.spmd.owed import backward, forth_and_back
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.typed_values import cotangents_by_types

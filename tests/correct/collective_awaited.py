@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import torch.distributed as dist
 from torch.autograd import Function
 
-from tests.correct._collectives import matrix_and_group
+from tests.correct._collectives import dense, matrix_and_group
 
 SPEC = "Collective"
 inputs = matrix_and_group
@@ -28,3 +30,23 @@ class DoublesWhileOthersCompare(Function):
         ctx.first.wait()
         ctx.second.wait()
         return 2 * grad, None
+
+
+class AsksUntilTheSumIsThere(Function):
+    """Sums over all ranks, and asks whether it has ended until it has."""
+
+    TYPES = "P -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        total = dense(x)
+        work = dist.all_reduce(total, group=group, async_op=True)
+        while not work.is_completed():
+            time.sleep(0.001)
+        work.wait()
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return AsksUntilTheSumIsThere.apply(grad, ctx.group), None

@@ -14,15 +14,11 @@ import torch.distributed as dist
 
 from conformance.core.disagreement import METHODS
 from conformance.kit.calls import SampleCall
-from conformance.kit.modes import OperationMode, carry_out, written_to
+from conformance.kit.modes import NAMESPACES, CollectivesMode, OperationMode, carry_out, written_to
 from conformance.kit.observation.looks import WitnessedCall
 from conformance.kit.observation.witness import ObservedCall, witnessing
 from conformance.kit.tensors import overlap, tensor_leaves
 from conformance.kit.world import World
-
-#: Operators of these namespaces move data between ranks, those named here aside.
-NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
-LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ def counted() -> Iterator[list[str]]:
     It needs neither recording nor a process group, and sees every collective, since each ends in an operator.
     """
     calls: list[str] = []
-    with _Counting(lambda name, args: calls.append(name)):
+    with CollectivesMode(lambda name, args: calls.append(name)):
         yield calls
 
 
@@ -48,7 +44,7 @@ def counted() -> Iterator[list[str]]:
 def counted_in_groups() -> Iterator[list[Started]]:
     """Collect the collectives started inside the block as :func:`counted` does, each with the ranks of its group."""
     calls: list[Started] = []
-    with _Counting(lambda name, args: calls.append(Started(name, _ranks_among(args)))):
+    with CollectivesMode(lambda name, args: calls.append(Started(name, _ranks_among(args)))):
         yield calls
 
 
@@ -84,18 +80,6 @@ class EndedAtOnceMode(OperationMode):
             for started in result if isinstance(result, tuple | list) else (result,):
                 if isinstance(started, torch.ScriptObject) and hasattr(started, "wait"):
                     started.wait()
-
-
-class _Counting(OperationMode):
-    def __init__(self, note: Callable[[str, tuple[Any, ...]], object]) -> None:
-        super().__init__()
-        self.note = note
-
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
-        name = operator.overloadpacket.__name__
-        if operator.namespace in NAMESPACES and name not in LOCAL:
-            self.note(name.strip("_"), args)
-        return carry_out(operator, args, options)
 
 
 def calls_without_overlap(

@@ -22,7 +22,7 @@ import torch._dynamo.utils
 
 from conformance.kit.deviations import need
 from conformance.kit.frames import last_own
-from conformance.kit.observation.collectives import NAMESPACES
+from conformance.kit.modes import NAMESPACES
 from conformance.kit.subject import Subject
 
 BACKEND = "aot_eager"

@@ -12,6 +12,7 @@ from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.numerics.derivatives import SURROGATE
 from conformance.kit.numerics.nearby import rms_size
 from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.counts import with_uneven_counts
 from conformance.kit.spmd.hooks import declared, declares
 from conformance.kit.spmd.keeps import SignatureJudgement, find
 from conformance.kit.spmd.observation import Observation, observe
@@ -20,7 +21,7 @@ from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.subject import Subject
 from conformance.kit.tolerances import SINGLE
 from conformance.kit.typed_samples import claimed
-from conformance.kit.typed_values import Ranks, argument, reshared, tangent
+from conformance.kit.typed_values import Ranks, by_types, reshared, tangent
 from conformance.kit.world import World
 
 #: Up to how many tensors all signatures are tried, and up to how many kept signatures are an answer.
@@ -132,7 +133,7 @@ def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[Ten
         if world.try_call(lambda call: call.in_group(world_group())(arguments_held(call, world)), changed) is None:
             need(dtype == "float64", f"it refuses {dtype}")
             changed = call
-        found.append(changed)
+        found.append(with_uneven_counts(changed, world))
     return found
 
 
@@ -140,12 +141,6 @@ def arguments_held(call: TensorCall, world: World, signature: Signature | None =
     """Return this rank's tensors for a call, by a signature; all of type V if there is none."""
     samples = all_ranks(world).agreed(call.samples())
     return by_types(samples, signature, world.rank)
-
-
-def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank: int) -> list[torch.Tensor]:
-    """Return a rank's tensors, made from samples that are equal on every rank."""
-    kinds = signature.arguments if signature else (Type.V,) * len(samples)
-    return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
 
 
 def moved(samples: Sequence[torch.Tensor], number: int = 0) -> list[torch.Tensor]:

@@ -24,9 +24,10 @@ from conformance.kit.oracles.inputs import as_tensor, as_vector
 from conformance.kit.oracles.sample import is_enough, too_coarse
 from conformance.kit.oracles.vector_function import Vector, VectorFunction
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, moved, signature_of
+from conformance.kit.spmd.claims import Claim, moved, signature_of
 from conformance.kit.spmd.owed import backward
 from conformance.kit.tolerances import RESOLUTION_IN_HALF, SINGLE
+from conformance.kit.typed_values import by_types
 from conformance.kit.world import World
 
 _Any = TypeVar("_Any")

@@ -167,6 +167,11 @@ def backward(run: GroupCall, arguments: Sequence[torch.Tensor], cotangents: Cota
     return [next(found) if x.requires_grad else None for x in inputs]
 
 
+def forth_and_back(run: GroupCall, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Gradients of a call, each result with ones for its cotangent."""
+    return backward(run, mine, [torch.ones_like(y) if differentiable(y) else None for y in run(mine)])
+
+
 def _declared(
     ranks: Ranks, run: DeclaredGroupCall, arguments: Sequence[torch.Tensor], cotangents: Cotangents, precision: float
 ) -> tuple[Slopes | None, ...]:

@@ -17,12 +17,12 @@ from conformance.core.errors import UsageError
 from conformance.kit.deviations import need
 from conformance.kit.process_groups import all_ranks, among
 from conformance.kit.samples import Sample, samples_from
-from conformance.kit.spmd.claims import Claim, by_types, signature_of
-from conformance.kit.spmd.owed import GroupCall, backward
+from conformance.kit.spmd.claims import Claim, signature_of
+from conformance.kit.spmd.owed import forth_and_back
 from conformance.kit.spmd.tensor_calls import TensorCall, with_own
 from conformance.kit.stand_ins import replaced
 from conformance.kit.tensors import differentiable, fingerprint
-from conformance.kit.typed_values import Ranks
+from conformance.kit.typed_values import Ranks, by_types
 from conformance.kit.world import LeftAlone, World
 
 OF_THE_WORLD = "its samples contain numbers that differ from rank to rank, such as lengths, which fit no other group"
@@ -207,8 +207,3 @@ def _is_refused(claim: Claim, world: World, members: Ranks, group: Any) -> bool:
     except LeftAlone:
         raise raised[0] from None
     return bool(raised)
-
-
-def forth_and_back(run: GroupCall, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Gradients of a call, each result with ones for its cotangent."""
-    return backward(run, mine, [torch.ones_like(y) if differentiable(y) else None for y in run(mine)])

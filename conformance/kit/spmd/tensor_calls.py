@@ -10,6 +10,7 @@ from zlib import crc32
 
 import torch
 import torch.autograd.forward_ad as fwd
+import torch.distributed as dist
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
@@ -21,6 +22,7 @@ from conformance.kit.samples import Sample
 from conformance.kit.spmd.owed import Cotangents, DeclaredGroupCall, GroupCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, differing_places, fingerprint, is_strided, tensor_leaves, to_double
+from conformance.kit.typed_values import one_fewer
 from conformance.kit.variations.sizes import LONG
 from conformance.kit.world import World
 
@@ -41,6 +43,7 @@ class TensorCall:
         uneven: which of the tensors have another shape on another rank, or whole numbers that are others there: each
             rank keeps its own, and those that are differentiated are moved along directions.
         counts: those of them that have the same shape on all ranks, such as how many rows each rank gets.
+        fewer: which are masks or labels of which every other rank keeps one fewer.
     """
 
     subject: Subject
@@ -53,6 +56,7 @@ class TensorCall:
     directions: int = DIRECTIONS
     uneven: frozenset[int] = frozenset()
     counts: frozenset[int] = frozenset()
+    fewer: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, subject: Subject, sample: Sample) -> TensorCall:
@@ -197,6 +201,8 @@ class TensorCall:
 
     def _arguments(self, tensors: Sequence[torch.Tensor], group: Any) -> tuple[Any, ...]:
         """The arguments in a group, with other tensors."""
+        if self.fewer and dist.get_rank(group) % 2:
+            tensors = [one_fewer(x) if at in self.fewer else x for at, x in enumerate(tensors)]
         values = {**dict(enumerate(self.values)), **dict(zip(self.places, tensors, strict=True))}
         return placed(tuple(pytree.tree_unflatten(list(values.values()), self.structure)), group)
 

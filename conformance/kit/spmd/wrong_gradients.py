@@ -9,12 +9,13 @@ import torch
 from conformance.kit.deviations import Skipped, need
 from conformance.kit.judgement import ALONG, percent
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, moved, signature_of
+from conformance.kit.spmd.claims import Claim, moved, signature_of
 from conformance.kit.spmd.joint import is_coarse, judged_over_ranks
 from conformance.kit.spmd.keeps import find, judge_signature
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.tolerances import SINGLE
+from conformance.kit.typed_values import by_types
 from conformance.kit.world import World
 
 

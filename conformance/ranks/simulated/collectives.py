@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.distributed import ReduceOp
 
+from conformance.kit.tensors import tensor_leaves
+
 Arguments = dict[str, Any]
 #: The names of reductions, by number.
 Name: Any = ReduceOp.RedOpType
@@ -273,3 +275,9 @@ def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
 def operation_of(arguments: Arguments) -> Any:
     """Return the kind of a reduction; None for another operator."""
     return Name(arguments["reduce_op"].op()) if "reduce_op" in arguments else None
+
+
+def filled_by(arguments: Arguments) -> list[Tensor]:
+    """Return the tensors that an operator fills on a rank, as its future has them."""
+    names = ("output_tensors", "output_tensor", "output", "tensors")
+    return next((tensor_leaves(arguments[name]) for name in names if name in arguments), [])

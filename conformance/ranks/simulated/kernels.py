@@ -60,6 +60,7 @@ here = _Here()
 _worlds_of: weakref.WeakKeyDictionary[Any, Carrier] = weakref.WeakKeyDictionary()
 CPU, GLOO = torch.device("cpu"), "gloo"
 _USUAL_START = dist.ProcessGroup._start_coalescing
+_USUAL_MONITORED = vars(dist.ProcessGroup)["monitored_barrier"]
 _changing = threading.Lock()
 _live: list[Carrier] = []
 _open = contextlib.ExitStack()
@@ -82,6 +83,7 @@ def installed(world: Carrier) -> Iterator[None]:
                 usual = getattr(distributed_c10d, name)
                 _open.enter_context(patch.object(distributed_c10d, name, partial(ours, usual)))
             _open.enter_context(patch.object(dist.ProcessGroup, "_start_coalescing", _start_coalescing))
+            _open.enter_context(patch.object(dist.ProcessGroup, "monitored_barrier", _monitored_barrier))
         _live.append(world)
     try:
         yield
@@ -106,6 +108,13 @@ def _start_coalescing(group: dist.ProcessGroup, device: torch.device) -> None:
         return
     distributed_c10d._world.pg_coalesce_state.pop(group, None)  # else it would keep the calls to come
     raise RuntimeError(f"Backend {GLOO} does not implement startCoalescing")
+
+
+def _monitored_barrier(group: dist.ProcessGroup, *args: Any, **options: Any) -> None:
+    if _world(group) is None:
+        _USUAL_MONITORED(group, *args, **options)
+    else:
+        dist.barrier(group)
 
 
 def _world(group: dist.ProcessGroup | None) -> Carrier | None:

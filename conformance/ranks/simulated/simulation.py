@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from conformance.kit.deviations import Unfit
 from conformance.kit.world import JUDGED, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.simulated import kernels, shared, state
+from conformance.ranks.simulated.collectives import filled_by
 from conformance.ranks.simulated.exchanges import Exchanges
 from conformance.ranks.simulated.refusals import expect_usable
 from conformance.ranks.simulated.scheduler import Scheduler, Stuck
@@ -36,6 +39,8 @@ class Work(dist.Work):
         self.simulation, self.what, self.is_ready, self.arrive = simulation, what, is_ready, arrive
         self.is_waited_for = False
         self.receive: Receive | None = None
+        self.pause = 1e-6
+        self.filled: Callable[[], object] = list
         simulation.begun.append(self)
 
     def wait(self, timeout: Any = None) -> bool:
@@ -43,7 +48,7 @@ class Work(dist.Work):
         self.simulation.scheduler.wait(self.what, self.is_ready)
         self.is_waited_for = True
         self.arrive()
-        self.what, self.is_ready, self.arrive = "", _is_done, _is_done  # what it held is let go
+        self.what, self.is_ready, self.arrive, self.filled = "", _is_done, _is_done, list  # what it held is let go
         return True
 
     def synchronize(self) -> None:
@@ -53,8 +58,9 @@ class Work(dist.Work):
     block_current_stream = synchronize
 
     def is_completed(self) -> bool:
-        """Tell whether it has ended; the call lets other ranks go on."""
-        self.simulation.scheduler.wait(self.what, lambda: True, seconds=1e-6)
+        """Tell whether it has ended; the call lets other ranks go on, the longer the oftener it was asked."""
+        self.pause *= 2
+        self.simulation.scheduler.wait(self.what, lambda: True, seconds=self.pause)
         return self.is_ready() and self.wait()
 
     def is_success(self) -> bool:
@@ -68,15 +74,20 @@ class Work(dist.Work):
         return self.receive.source
 
     def get_future(self) -> Any:
-        """Return a completed future: only a rank's own wait may switch to another rank."""
+        """Return a completed future of the tensors that it fills: only a rank's own wait may switch to another rank."""
+        filled = self.filled()
         self.wait()
         future: torch.futures.Future[Any] = torch.futures.Future()
-        future.set_result(None)
+        future.set_result(filled)
         return future
 
 
 def _is_done() -> bool:
     return True
+
+
+def _alive(held: Sequence[weakref.ref[torch.Tensor]]) -> list[torch.Tensor]:
+    return [tensor for tensor in (each() for each in held) if tensor is not None]
 
 
 class Simulation:
@@ -214,7 +225,12 @@ class Simulation:
         if collective.is_full:
             del self.collectives[name, number]  # only their work keeps them
         work = Work(self, call, lambda: collective.is_full, lambda: collective.deliver(rank, call))
+        filled = filled_by(call.arguments)
+        work.filled = partial(
+            _alive, [weakref.ref(tensor) for tensor in filled]
+        )  # the call keeps them until they arrive
         if self.at_once:
+            work.filled = filled.copy
             self.scheduler.wait(call, work.is_ready)
             work.arrive()
         return work
