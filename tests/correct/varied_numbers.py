@@ -406,3 +406,50 @@ class DecaysInChunks(Function):
     @staticmethod
     def backward(ctx, grad):
         return DecaysInChunks.apply(grad.flip(1), ctx.chunk).flip(1), None
+
+
+class CumulativeSumAlong(CumulativeSum):
+    """Adds up along a dimension that the sample counts from the start."""
+
+    inputs = of_shapes((3, 4), others=(1,))
+
+
+class RootMeanSquare(Function):
+    """Divides rows by the root of their mean square, which a small number keeps from zero."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, eps=1e-6):
+        size = x.square().mean(-1, keepdim=True).add(eps).sqrt()
+        ctx.save_for_backward(x, size)
+        ctx.eps = eps
+        return x / size
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, size = ctx.saved_tensors
+        return grad / size - x * (grad * x).mean(-1, keepdim=True) / size**3, None
+
+
+class UntilChangesAreSmall(Function):
+    """Iterates until changes are below a small number, and differentiates the fixed point."""
+
+    inputs = of_shapes((3,))
+
+    @staticmethod
+    def forward(ctx, x, eps=1e-12):
+        point = x
+        while True:
+            before, point = point, x + 0.3 * point.sin()
+            if bool((point - before).abs().max() < eps):
+                break
+        ctx.save_for_backward(point)
+        return point
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (point,) = ctx.saved_tensors
+        return grad / (1 - 0.3 * point.cos()), None
