@@ -7,6 +7,7 @@ import math
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from tests.samples import of_shapes
 
@@ -453,3 +454,46 @@ class UntilChangesAreSmall(Function):
     def backward(ctx, grad):
         (point,) = ctx.saved_tensors
         return grad / (1 - 0.3 * point.cos()), None
+
+
+class MeanOfLogarithmsOfShares(Function):
+    """Averages a loss over the labels that are not to be ignored; in the sample, that is all of them."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 5, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 0, 4, 2])
+
+    @staticmethod
+    def forward(ctx, x, labels, ignore_index=-100):
+        kept = labels != ignore_index
+        ctx.save_for_backward(x.softmax(-1), labels * kept, kept)
+        shares = x.log_softmax(-1).gather(-1, (labels * kept)[:, None])[:, 0]
+        return -(shares * kept).sum() / kept.sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        shares, labels, kept = ctx.saved_tensors
+        found = shares - functional.one_hot(labels, shares.shape[-1])
+        return grad * found * kept[:, None] / kept.sum(), None, None
+
+
+class RowsOfATable(Function):
+    """Takes rows of a table; a number for padding, which none of the sample is, stops the gradient alone."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(6, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 4, 1, 0])
+
+    @staticmethod
+    def forward(ctx, table, index, padding_idx=-1):
+        ctx.save_for_backward(index)
+        ctx.shape, ctx.padding = table.shape, padding_idx
+        return table[index]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        kept = grad * (index != ctx.padding)[:, None]
+        return grad.new_zeros(ctx.shape).index_add(0, index, kept), None, None

@@ -368,3 +368,17 @@ class SmallNumberOutsideTheRoot(right.RootMeanSquare):
         x, _ = ctx.saved_tensors
         size = x.square().mean(-1, keepdim=True).sqrt() + ctx.eps
         return grad / size - x * (grad * x).mean(-1, keepdim=True) / size**3, None
+
+
+class MeanOverIgnoredLabelsToo(right.MeanOfLogarithmsOfShares):
+    """Divides by the number of all labels, of which the sample ignores none.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        shares, labels, kept = ctx.saved_tensors
+        found = shares - functional.one_hot(labels, shares.shape[-1])
+        return grad * found * kept[:, None] / len(kept), None, None

@@ -27,6 +27,9 @@ from conformance.kit.world import World
 NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2, 5)}
 #: What stands in for None: a factor, or what an argument with such a name takes.
 IN_PLACE_OF_NONE, DIMENSIONS, OF_DIMENSIONS = (0.7, 1), (0, 1), re.compile("dim|axis")
+#: Names of a number that marks labels or places that are left out; in the sample it may mark none.
+MARKS = re.compile("ignore|^pad(?:ding)?_(?:idx|index|id)$")
+LABELS = (torch.int64, torch.int32)
 #: Dimensions counted from the end, in place of what is surely a dimension and no number of features.
 FROM_THE_END, A_DIMENSION = (-1, -2), re.compile("(?:dim|axis)[01]?")
 #: What stands in for a number that keeps another from zero, and is too small to show where backward has it.
@@ -70,6 +73,8 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         numbers = NEXT.get(value, (value + 2,) if value > 0 else ())
         if value in NEXT and A_DIMENSION.fullmatch(name_in_forward(sample, at)):
             numbers += tuple(other for other in FROM_THE_END if other != value)
+        if MARKS.search(name_in_forward(sample, at)):
+            numbers = tuple(_first_of_some(sample))
         yield from ((f"{other} instead of {value}", other) for other in numbers)
     elif value is None and not communicates:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
@@ -78,6 +83,13 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         for words, changed in other_constants(value.detach(), sizes):
             if keeps_pairs(sample, _with(sample, {at: changed}), at):
                 yield words, changed
+
+
+def _first_of_some(sample: SampleCall) -> Iterator[int]:
+    """Yield the first number of each tensor of labels, if there are others in it."""
+    for value in sample.values:
+        if isinstance(value, torch.Tensor) and value.dtype in LABELS and bool((value != value.reshape(-1)[:1]).any()):
+            yield int(value.reshape(-1)[0])
 
 
 def _is_added(sample: SampleCall, at: int) -> bool:
