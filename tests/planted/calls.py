@@ -233,7 +233,7 @@ class SquaresOfWeightsKeptByAddress(Square):
 class TwoBuffersInTurn(Function):
     """Keeps what backward needs in two buffers of the class, used in turn: the third call overwrites the first's.
 
-    Breaks: Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
+    Breaks: Function.forward.calls-independent
     """
 
     buffers: ClassVar[list[torch.Tensor | None]] = [None, None]

@@ -205,6 +205,8 @@ class EpisodesEndLate(right.AdvantagesInEpisodes):
     Breaks: Function.backward.gradient
     """
 
+    inputs = right.AdvantagesInEpisodes.inputs
+
     @staticmethod
     def backward(ctx, grad):
         return right.AdvantagesInEpisodes.gradients(ctx, grad, 2)

@@ -357,7 +357,7 @@ class EveryNegativeDimensionIsTheLast(right.CumulativeSumAlong):
 class SmallNumberOutsideTheRoot(right.RootMeanSquare):
     """Adds the small number to the root in backward, and to what it is taken of in forward.
 
-    Breaks: Function.backward.gradient, Function.backward.exact
+    Breaks: Function.backward.gradient
     """
 
     inputs = right.RootMeanSquare.inputs
@@ -375,6 +375,8 @@ class MeanOverIgnoredLabelsToo(right.MeanOfLogarithmsOfShares):
 
     Breaks: Function.backward.gradient
     """
+
+    inputs = right.MeanOfLogarithmsOfShares.inputs
 
     @staticmethod
     @once_differentiable
