@@ -8,13 +8,24 @@ from dataclasses import replace
 
 import torch
 
-from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, is_strided, need, same_values
+from conformance.kit import (
+    Deviation,
+    Probe,
+    Run,
+    SampleCall,
+    World,
+    cases,
+    clause,
+    in_double,
+    is_strided,
+    need,
+    same_values,
+)
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import points_near, rms_size
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
-from conformance.kit.sample_calls import in_double
 from conformance.kit.tensors import dense, is_arrangeable
 from conformance.kit.variations.variants import repeatable, with_number
 
