@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -19,7 +20,7 @@ from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.meaning import meant
 from conformance.kit.varied_call import Refused
 
-#: How often larger the numbers at the ends of an input are made: a clipped gradient shows there.
+#: How often larger the numbers at the ends of an input are made, or incoming gradients: what clips them shows there.
 STRETCH = 1000.0
 
 
@@ -79,6 +80,23 @@ def expect_declared_among_large_numbers(probe: Probe) -> None:
     need(judged, "it takes no such numbers, or its formula does not")
 
 
+def expect_declared_for_a_larger_loss(probe: Probe) -> None:
+    """Expect the gradient to be what the formula gives if the incoming ones are far larger.
+
+    Raises:
+        Deviation: it is not.
+        NotApplicable: the formula gives no finite numbers for them.
+    """
+    there = Probe(probe.world, in_double(probe.sample), probe.explains)
+    larger = [STRETCH * cotangent for cotangent in there.cotangents]
+    right = _formula_at(there, larger)
+    run = there.sample.run()
+    actual = run.filled(run.gradients(larger))
+    # What leaves the range of the dtype is no other gradient.
+    need(all(bool(dense(one).isfinite().all()) for one in actual), "its gradients are not finite there")
+    _expect_equal(there, right, actual, f" where incoming gradients are {STRETCH:g} times larger")
+
+
 def _stretched(sample: SampleCall, at: int) -> SampleCall | None:
     value = sample.values[at].detach()
     if not is_arrangeable(value) or value.numel() < 2 or value.dtype.is_complex or is_symmetric(value):
@@ -91,31 +109,37 @@ def _stretched(sample: SampleCall, at: int) -> SampleCall | None:
     return made and replace(made, label=label, is_derived=True)
 
 
-def _formula_at(probe: Probe) -> dict[int, torch.Tensor]:
+def _formula_at(probe: Probe, cotangents: list[torch.Tensor] | None = None) -> dict[int, torch.Tensor]:
     """Return the formula's gradients of a sample.
+
+    Args:
+        probe: the sample.
+        cotangents: the incoming gradients, if not those of the plain call.
 
     Raises:
         NotApplicable: the Function or the formula does not take it, or a number of it is not finite.
     """
     try:
-        run, cotangents = probe.run, probe.cotangents
+        run, given = probe.run, cotangents or probe.cotangents
     except Exception as error:  # of backward too, which Function.backward.any-input judges
         raise_mistake_of_the_suite(error)
         raise Refused(f"{probe.label}: {told(error)}") from error
     try:
-        found = declared_gradients(run, cotangents)
+        found = declared_gradients(run, given)
     except Skipped as error:
         raise NotApplicable(str(error)) from error
     need(all(bool(dense(one).isfinite().all()) for one in (*found.values(), *run.outputs)), "it is not finite there")
     return found
 
 
-def _expect_equal(probe: Probe, right: dict[int, torch.Tensor]) -> None:
+def _expect_equal(
+    probe: Probe, right: dict[int, torch.Tensor], gradients: Sequence[torch.Tensor] | None = None, where: str = ""
+) -> None:
     """Expect the declared gradients; a little apart is what a number costs that is kept in single precision."""
-    actual = dict(zip(probe.run.leaves, probe.gradients, strict=True))
+    actual = dict(zip(probe.run.leaves, gradients or probe.gradients, strict=True))
     precision = probe.epsilon_inside
     for at, value in right.items():
-        what = f"gradient of {probe.name(at)}, compared with the declared formula,"
+        what = f"gradient of {probe.name(at)}{where}, compared with the declared formula,"
         one, other = to_double(dense(actual[at])), to_double(dense(value))
         if one.shape != other.shape or not bool((one - other).norm() <= tolerances.MAY_BE_MEANT * other.norm()):
             expect.close(actual[at], value, what, precision=precision)

@@ -8,7 +8,19 @@ from dataclasses import replace
 
 import torch
 
-from conformance.kit import Deviation, Probe, Run, SampleCall, World, cases, clause, is_strided, need, same_values
+from conformance.kit import (
+    Deviation,
+    Probe,
+    Run,
+    SampleCall,
+    World,
+    cases,
+    clause,
+    in_double,
+    is_strided,
+    need,
+    same_values,
+)
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import points_near, rms_size
@@ -22,6 +34,7 @@ DIVIDED = "backward divides by a value that may be zero, or takes its logarithm"
 GUARDED = "backward handles zero as a special case, for example to guard against division by zero"
 LEFT_OUT = "backward multiplies by a value that is not finite, where forward leaves the element out"
 LEFT_RANGE = "backward computes a value outside the range of the dtype, such as an exponential; forward does not"
+SEEDED = "backward draws forward's random numbers again from a seed, which says only where the generator began"
 GradientsByPlace = dict[int, torch.Tensor | None]
 
 
@@ -81,6 +94,33 @@ def _numeric(probe: Probe) -> SampleCall:
     sample = repeatable(probe.sample, probe.world)
     need(sample.subject.gradient_kind == "numeric", "its gradient is a declared one")
     return sample
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_right_after_other_random_numbers(probe: Probe) -> None:
+    """If other random numbers were drawn before the call, the gradient is still the derivative."""
+    world, sample = probe.world, in_double(probe.sample)
+    need(sample.subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec defines it")
+    need(probe.draws and world.size == 1, "it draws no random numbers, or its ranks communicate")
+    right = world.try_call(expect_derivative, sample, world, is_explained=False)
+    need(right is not None, "its gradient is already wrong for the samples themselves")
+    try:
+        expect_derivative(_after_a_draw(sample), world, is_derived=True, is_explained=False)
+    except Deviation as error:
+        error.likely = SEEDED
+        raise
+
+
+def _after_a_draw(sample: SampleCall) -> SampleCall:
+    """Return the sample, called after a random number was drawn."""
+
+    def call(function: object, *args: object) -> object:
+        torch.rand(())
+        return called(*args)
+
+    called = sample.subject.called
+    label = f"{sample.label}, after a random number was drawn"
+    return replace(sample, subject=replace(sample.subject, call=call), label=label, is_derived=True)
 
 
 @clause("Function.backward.gradient")

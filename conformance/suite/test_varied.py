@@ -5,7 +5,12 @@ from __future__ import annotations
 from torch.autograd.function import BackwardCFunction
 
 from conformance.kit import Deviation, Probe, clause, expect, need, varies
-from conformance.kit.declared_elsewhere import expect_declared_among_large_numbers, expect_declared_at, need_declared
+from conformance.kit.declared_elsewhere import (
+    expect_declared_among_large_numbers,
+    expect_declared_at,
+    expect_declared_for_a_larger_loss,
+    need_declared,
+)
 from conformance.kit.frames import is_misfit, told
 from conformance.kit.judged import expect_derivative_at, expect_same, need_fine, need_numeric
 from conformance.kit.variations.axis import Variation
@@ -32,8 +37,9 @@ def test_declared_gradient_of_another_sample(probe: Probe, variation: Variation)
 
 @clause("Function.backward.gradient")
 def test_declared_gradient_among_large_numbers(probe: Probe) -> None:
-    """With large numbers at the ends of an input, where clipping shows, the gradient is the declared one."""
+    """With large numbers at the ends of an input, or a large loss, where clipping shows, it is the declared one."""
     need_declared(probe)
+    expect_declared_for_a_larger_loss(probe)
     expect_declared_among_large_numbers(probe)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+from torch.nn import functional
 
 SPEC = "Function"
 
@@ -377,3 +378,54 @@ class NumbersPutBetweenOffsets(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad[ctx.saved_tensors], None, None
+
+
+class AdvantagesInEpisodes(Function):
+    """Adds up discounted advantages until an episode is over, as a mask says: in the sample, the last step alone is."""
+
+    @staticmethod
+    def inputs():
+        rewards, values = (torch.randn(size, dtype=_DOUBLE, requires_grad=True) for size in (5, 6))
+        yield rewards, values, torch.tensor([False, False, False, False, True])
+
+    @staticmethod
+    def forward(ctx, rewards, values, is_last):
+        ctx.save_for_backward(is_last)
+        return discounts(is_last, 1).to(rewards) @ (rewards + values[1:] - values[:-1])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return AdvantagesInEpisodes.gradients(ctx, grad, 1)
+
+    @staticmethod
+    def gradients(ctx, grad, late):
+        (is_last,) = ctx.saved_tensors
+        found = discounts(is_last, late).to(grad).mT @ grad
+        return found, functional.pad(found, (1, 0)) - functional.pad(found, (0, 1)), None
+
+
+def discounts(is_last, late):
+    """The factor of each reward in each return; a new episode begins some steps after the last one of another."""
+    step = torch.arange(len(is_last))
+    episode = torch.cat([torch.zeros(late, dtype=torch.int64), is_last.cumsum(0)])[: len(is_last)]
+    counts = (episode == episode[:, None]) & (step >= step[:, None])
+    return counts * 0.9 ** (step - step[:, None]).abs().to(_DOUBLE)
+
+
+class MeanOfWhatComesFirst(Function):
+    """Averages the rows that a mask keeps, which come first: it counts them, and so reads no order."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 2, dtype=_DOUBLE, requires_grad=True), torch.tensor([True, True, True, True, False])
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.shape, ctx.count = x.shape, int(mask.sum())
+        return x[: ctx.count].mean(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = grad.new_zeros(ctx.shape)
+        found[: ctx.count] = grad / ctx.count
+        return found, None

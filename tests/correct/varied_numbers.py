@@ -7,6 +7,7 @@ import math
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from tests.samples import of_shapes
 
@@ -406,3 +407,93 @@ class DecaysInChunks(Function):
     @staticmethod
     def backward(ctx, grad):
         return DecaysInChunks.apply(grad.flip(1), ctx.chunk).flip(1), None
+
+
+class CumulativeSumAlong(CumulativeSum):
+    """Adds up along a dimension that the sample counts from the start."""
+
+    inputs = of_shapes((3, 4), others=(1,))
+
+
+class RootMeanSquare(Function):
+    """Divides rows by the root of their mean square, which a small number keeps from zero."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, eps=1e-6):
+        size = x.square().mean(-1, keepdim=True).add(eps).sqrt()
+        ctx.save_for_backward(x, size)
+        ctx.eps = eps
+        return x / size
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, size = ctx.saved_tensors
+        return grad / size - x * (grad * x).mean(-1, keepdim=True) / size**3, None
+
+
+class UntilChangesAreSmall(Function):
+    """Iterates until changes are below a small number, and differentiates the fixed point."""
+
+    inputs = of_shapes((3,))
+
+    @staticmethod
+    def forward(ctx, x, eps=1e-12):
+        point = x
+        while True:
+            before, point = point, x + 0.3 * point.sin()
+            if bool((point - before).abs().max() < eps):
+                break
+        ctx.save_for_backward(point)
+        return point
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (point,) = ctx.saved_tensors
+        return grad / (1 - 0.3 * point.cos()), None
+
+
+class MeanOfLogarithmsOfShares(Function):
+    """Averages a loss over the labels that are not to be ignored; in the sample, that is all of them."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 5, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 0, 4, 2])
+
+    @staticmethod
+    def forward(ctx, x, labels, ignore_index=-100):
+        kept = labels != ignore_index
+        ctx.save_for_backward(x.softmax(-1), labels * kept, kept)
+        shares = x.log_softmax(-1).gather(-1, (labels * kept)[:, None])[:, 0]
+        return -(shares * kept).sum() / kept.sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        shares, labels, kept = ctx.saved_tensors
+        found = shares - functional.one_hot(labels, shares.shape[-1])
+        return grad * found * kept[:, None] / kept.sum(), None, None
+
+
+class RowsOfATable(Function):
+    """Takes rows of a table; a number for padding, which none of the sample is, stops the gradient alone."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(6, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 4, 1, 0])
+
+    @staticmethod
+    def forward(ctx, table, index, padding_idx=-1):
+        ctx.save_for_backward(index)
+        ctx.shape, ctx.padding = table.shape, padding_idx
+        return table[index]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        kept = grad * (index != ctx.padding)[:, None]
+        return grad.new_zeros(ctx.shape).index_add(0, index, kept), None, None

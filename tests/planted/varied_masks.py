@@ -197,3 +197,16 @@ class RunsAsLongAsTheFirst(right.MeansOfRuns):
     def backward(ctx, grad):
         _, lengths = ctx.saved_tensors
         return (grad / lengths[:, None]).repeat_interleave(int(lengths[0]), 0), None
+
+
+class EpisodesEndLate(right.AdvantagesInEpisodes):
+    """Begins each episode one step late, which shows if one ends before the last step but one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.AdvantagesInEpisodes.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.AdvantagesInEpisodes.gradients(ctx, grad, 2)

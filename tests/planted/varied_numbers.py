@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from tests.correct import varied_numbers as right
@@ -337,3 +338,49 @@ class PartOfAChunkForgotten(right.DecaysInChunks):
         found, _ = right.DecaysInChunks.backward(ctx, grad)
         whole = found.shape[1] // ctx.chunk * ctx.chunk
         return torch.cat([found[:, :whole], torch.zeros_like(found[:, whole:])], 1), None
+
+
+class EveryNegativeDimensionIsTheLast(right.CumulativeSumAlong):
+    """Takes each dimension that is counted from the end for the last one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.CumulativeSumAlong.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        dim = ctx.dim if ctx.dim >= 0 else grad.dim() - 1
+        return grad.flip(dim).cumsum(dim).flip(dim), None
+
+
+class SmallNumberOutsideTheRoot(right.RootMeanSquare):
+    """Adds the small number to the root in backward, and to what it is taken of in forward.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.RootMeanSquare.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, _ = ctx.saved_tensors
+        size = x.square().mean(-1, keepdim=True).sqrt() + ctx.eps
+        return grad / size - x * (grad * x).mean(-1, keepdim=True) / size**3, None
+
+
+class MeanOverIgnoredLabelsToo(right.MeanOfLogarithmsOfShares):
+    """Divides by the number of all labels, of which the sample ignores none.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanOfLogarithmsOfShares.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        shares, labels, kept = ctx.saved_tensors
+        found = shares - functional.one_hot(labels, shares.shape[-1])
+        return grad * found * kept[:, None] / len(kept), None, None

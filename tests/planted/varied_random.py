@@ -6,8 +6,10 @@ import random
 
 import numpy as np
 import torch
+from torch.autograd import Function
 
 from tests.correct import varied_random as right
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -93,3 +95,24 @@ class PythonsOwnGenerator(NumpysOwnGenerator):
         mask = torch.tensor([random.random() < 0.5 for _ in range(x.numel())]).view(x.shape).to(x)
         ctx.save_for_backward(mask)
         return x * mask
+
+
+class DropsAgainFromTheSeed(Function):
+    """Seeds backward as the generator was seeded once, though numbers were drawn from it since.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = of_shapes((3, 8))
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x):
+        ctx.seed = torch.initial_seed()
+        return x * (torch.rand(x.shape) >= 0.5)
+
+    @staticmethod
+    @torch.compiler.disable
+    def backward(ctx, grad):
+        generator = torch.Generator().manual_seed(ctx.seed)
+        return grad * (torch.rand(grad.shape, generator=generator) >= 0.5)

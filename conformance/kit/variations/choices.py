@@ -37,8 +37,9 @@ CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
     r"normalized|ordered|orthogonal|orthonormal|positive|presorted|psd|sorted|spd|symmetric|unique|valid)(?:_|$)"
 )
-#: A whole number with such a word in its name says in which parts something is computed, and leaves it the same.
-PARTED = re.compile(r"chunk|block|tile")
+#: A whole number with such a word in its name may leave results the same, and gradients too: a size of parts, or a
+#: dimension that is counted from the end.
+PARTED = re.compile(r"chunk|block|tile|^(?:dim|axis)[01]?$")
 #: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 

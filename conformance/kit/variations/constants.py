@@ -24,6 +24,9 @@ def other_constants(value: torch.Tensor, sizes: Collection[int]) -> Iterator[tup
         elif value.dim() > 1:  # one for each row, as attention has it
             for way in (False, True):
                 yield f"a row that is {way}", _with_first_row(value, way)
+        elif int((flat[1:] != flat[:-1]).sum()) > 1 or int(flat.sum()) == int(flat[-1]):
+            # As many as before, for they may be counted; those that come first, or last, may have to.
+            yield "turned by one place", flat.roll(1)
     elif is_arrangeable(value) and not value.is_complex():
         step = torch.linspace(-0.4, 0.4, flat.numel(), dtype=torch.float64).to(value)
         steps = flat[1:] - flat[:-1]

@@ -13,9 +13,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.sample_calls import parameters_of, sample_call
+from conformance.kit.sample_calls import in_double, parameters_of, sample_call
 from conformance.kit.samples import Sample
-from conformance.kit.tensors import differentiable, is_strided
+from conformance.kit.tensors import is_strided, same_values
 from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.choices import name_in_forward, other_choices
 from conformance.kit.variations.constants import other_constants
@@ -23,10 +23,17 @@ from conformance.kit.variations.meaning import keeps_pairs
 from conformance.kit.variations.sizes import factors
 from conformance.kit.world import World
 
-#: What stands in for a whole number that is often a dimension or a power. Larger ones stay even or odd.
-NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2, 5)}
+#: What stands in for a whole number that is often a dimension or a power. Larger ones that are no size grow by two.
+NEXT = {-1: (0,), 0: (1,), 1: (0, 2), 2: (3, 1), 3: (2,)}
 #: What stands in for None: a factor, or what an argument with such a name takes.
 IN_PLACE_OF_NONE, DIMENSIONS, OF_DIMENSIONS = (0.7, 1), (0, 1), re.compile("dim|axis")
+#: Names of a number that marks labels or places that are left out; in the sample it may mark none.
+MARKS = re.compile("ignore|^pad(?:ding)?_(?:idx|index|id)$")
+LABELS = (torch.int64, torch.int32)
+#: Dimensions counted from the end, in place of what is surely a dimension and no number of features.
+FROM_THE_END, A_DIMENSION = (-1, -2), re.compile("(?:dim|axis)[01]?")
+#: What stands in for a number that keeps another from zero, and is too small to show where backward has it.
+LARGER, NEARBY, SMALL, KEEPS_FROM_ZERO = 0.01, 0.01 * (1 + 1e-6), 1e-3, re.compile(r"(?:^|_)eps(?:ilon)?(?:_|$)")
 OF_THE_DEFAULT = "instead of the default"
 
 
@@ -59,11 +66,19 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         number = float(value)
         for other in (number * 1.7 or 0.4, number * 0.6 or 0.7):
             yield f"{other:.6g} instead of {number:g}", torch.full_like(value, other) if is_one else other
+        if 0 < number < SMALL and not is_one and _is_added(sample, at):
+            yield f"{LARGER:g} instead of {number:g}", LARGER
     elif type(value) is int and not sample.subject.gathers and value not in factors(sample, sizes):
         # Where it gathers, it may be the number of a rank.
-        numbers = NEXT.get(value, (value + 2,) if value > 0 else ())
-        kept = (other for other in numbers if not _is_taken(sample, at, other))
-        yield from ((f"{other} instead of {value}", other) for other in kept)
+        numbers = NEXT.get(value, ()) + ((value + 2,) if value > 2 and value not in sizes else ())
+        name = name_in_forward(sample, at)
+        if value in NEXT and A_DIMENSION.fullmatch(name):
+            numbers += tuple(other for other in FROM_THE_END if other != value)
+        elif MARKS.search(name):
+            numbers = tuple(int(labels.reshape(-1)[0]) for labels in _labels(sample) if len(labels.unique()) > 1)
+        elif not OF_DIMENSIONS.search(name):
+            numbers = tuple(other for other in numbers if not _is_taken(sample, value, other))
+        yield from ((f"{other} instead of {value}", other) for other in numbers)
     elif value is None and not communicates:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
         yield from ((f"{other} instead of None", other) for other in others)
@@ -73,12 +88,26 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
                 yield words, changed
 
 
-def _is_taken(sample: SampleCall, at: int, other: int) -> bool:
+def _labels(sample: SampleCall) -> list[torch.Tensor]:
+    """Return the tensors of labels or indices."""
+    tensors = (value for value in sample.values if isinstance(value, torch.Tensor) and is_strided(value))
+    return [value for value in tensors if value.dtype in LABELS and value.numel()]
+
+
+def _is_taken(sample: SampleCall, value: int, other: int) -> bool:
     """Whether a number that stands for nothing else, such as that of a blank, would be among labels or indices."""
-    values = (value for value in sample.values if isinstance(value, torch.Tensor) and is_strided(value))
-    labels = [value for value in values if not differentiable(value) and value.dtype is not torch.bool]
-    is_among = [bool((value == sample.values[at]).any()) < bool((value == other).any()) for value in labels]
-    return any(is_among) and not OF_DIMENSIONS.search(name_in_forward(sample, at))
+    return any(bool((labels == value).any()) < bool((labels == other).any()) for labels in _labels(sample))
+
+
+def _is_added(sample: SampleCall, at: int) -> bool:
+    """Whether a number is one that keeps another from zero, and not how near to its end an iteration stops."""
+    if not KEEPS_FROM_ZERO.search(name_in_forward(sample, at)):
+        return False
+    try:
+        one, other = (_with(in_double(sample), {at: size}).run().tensors for size in (LARGER, NEARBY))
+    except Exception:  # forward takes no other number
+        return False
+    return not all(map(same_values, one, other))
 
 
 def _orders(sample: SampleCall) -> Iterator[Pick]:
