@@ -12,8 +12,8 @@ from conformance.core.outcomes import RankOutcome
 from conformance.kit.process import growth
 from conformance.ranks import worker
 from conformance.ranks.group import RankGroup
-from conformance.ranks.pool import GROUPS_ON_DEVICES, Pool
-from conformance.ranks.settings import Settings
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import GROUPS_ON_DEVICES, Settings
 from tests.faults.running import item
 
 

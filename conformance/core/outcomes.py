@@ -36,7 +36,7 @@ DIED_LATER = (
 #: Why a test is open whose rank died, and not again.
 DIED_ONCE = (
     "a rank was {} while it ran, and the cause is not known: "
-    "no rank died when this test ran again alone, or after the tests before it, in the same order"
+    "no rank died when this test ran again alone, or after the tests before it, in the same order; run it again"
 )
 #: What to do about a result or a gradient that changes after it was returned.
 WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"

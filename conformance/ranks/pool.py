@@ -38,8 +38,6 @@ from conformance.ranks.starter import Key, Starter, described
 
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
-#: How long groups that a test makes may take to start with NCCL and similar backends (seconds).
-GROUPS_ON_DEVICES = 10.0
 
 
 class Pool(Owner):
@@ -241,7 +239,7 @@ class Pool(Owner):
             "resolution": self.settings.resolution,
         }
         self.ran += [] if ended_at_once else [item]
-        deadline = self._deadline(item.test.deadline)
+        deadline = self.settings.deadline(item.test.deadline)
         self.group.hung = self.hangs.known(_name(item.subject))
         outcomes = self.group.request(request, min(deadline, SECOND_LOOK) if ended_at_once else deadline)
         self.hangs.note(_name(item.subject), outcomes)
@@ -255,16 +253,6 @@ class Pool(Owner):
         """Tell whether the present ranks can run another test of this subject in this world."""
         group = self.group
         return group is not None and self.key == key and (group.usable or group.refuses) and group.is_sound
-
-    def _deadline(self, own: float | None) -> float:
-        """Return how long a test may take: its own deadline if shorter than the run's, and the time to start groups.
-
-        A longer ``--timeout`` than usual means a slow subject: the test's own deadline grows in proportion.
-        """
-        limit = self.settings.timeout
-        starting = 0.0 if self.settings.device == "cpu" else GROUPS_ON_DEVICES
-        slower = max(1.0, limit / Settings.timeout)
-        return limit if own is None else min(own * slower + starting, limit)
 
     def _replace(self, key: Key) -> list[RankOutcome] | None:
         """Start fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""

@@ -6,6 +6,9 @@ import os
 import sys
 from dataclasses import dataclass
 
+#: How long groups that a test makes may take to start with NCCL and similar backends (seconds).
+GROUPS_ON_DEVICES = 10.0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -18,6 +21,15 @@ class Settings:
     setup: tuple[str, ...] = ()
     debug: bool = False
     resolution: float = 0.0
+
+    def deadline(self, own: float | None) -> float:
+        """Return how long a test may take: its own deadline if shorter than the run's, and the time to start groups.
+
+        A longer ``--timeout`` than usual means a slow subject: the test's own deadline grows in proportion.
+        """
+        starting = 0.0 if self.device == "cpu" else GROUPS_ON_DEVICES
+        slower = max(1.0, self.timeout / Settings.timeout)
+        return self.timeout if own is None else min(own * slower + starting, self.timeout)
 
 
 def search_path() -> tuple[str, ...]:

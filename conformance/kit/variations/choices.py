@@ -37,9 +37,11 @@ CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
     r"normalized|ordered|orthogonal|orthonormal|positive|presorted|psd|sorted|spd|symmetric|unique|valid)(?:_|$)"
 )
-#: A whole number with such a word in its name may leave results the same, and gradients too: a size of parts, or a
-#: dimension that is counted from the end.
-PARTED = re.compile(r"chunk|block|tile|^(?:dim|axis)[01]?$")
+#: Names of what is surely a dimension, and no number of features.
+A_DIMENSION = re.compile(r"^(?:dim|axis)[01]?$")
+#: A whole number of such a name may leave results the same, and gradients too: a size of parts, or a dimension that is
+#: counted from the end.
+SAME_BY_ITSELF = re.compile(rf"chunk|block|tile|{A_DIMENSION.pattern}")
 #: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
@@ -59,15 +61,17 @@ def other_choices(sample: SampleCall, start: int = 0) -> list[tuple[int, Any]]:
 def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, is_number: bool = False) -> bool:
     """Whether a gradient can be expected to be the derivative at another choice.
 
-    If results stay the same, the choice may concern only the gradient, as reversing it does, unless it is a size of
-    parts. If there is no gradient left, or forward does not follow it, as for rounding, it is not meant to be the
-    derivative. Another number, such as a dimension, is expected to have one even if forward draws, and if the gradient
-    is only in the wrong place.
+    If results stay the same, the choice may concern only the gradient, as reversing it does, unless it is a number
+    that changes neither. If there is no gradient left, or forward does not follow it, as for rounding, it is not
+    meant to be the derivative. Another number, such as a dimension, is expected to have one even if forward draws,
+    and if the gradient is only in the wrong place.
     """
     here, there = sample.run(), other.run()
     if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
         return False
-    if (_same_results(here, there) and not _is_of_parts(sample, other)) or (not is_number and draws(other, world)):
+    if (_same_results(here, there) and not _leaves_all_the_same(sample, other)) or (
+        not is_number and draws(other, world)
+    ):
         return False
     cotangents = there.cotangents(world)
     before = dict(zip(here.leaves, here.gradients(here.cotangents(world)), strict=True))
@@ -116,11 +120,11 @@ def _jumps(sample: SampleCall, world: World) -> bool:
         return False
 
 
-def _is_of_parts(sample: SampleCall, other: SampleCall) -> bool:
-    """Whether the calls differ only in how long the parts are in which something is computed."""
+def _leaves_all_the_same(sample: SampleCall, other: SampleCall) -> bool:
+    """Whether the calls differ only in numbers that by their names change neither results nor gradients."""
     same = {at for at, (one, there) in enumerate(zip(sample.values, other.values, strict=False)) if one is there}
     changed = [at for at in range(len(other.values)) if at not in same]
-    return all(type(other.values[at]) is int and PARTED.search(name_in_forward(other, at)) for at in changed)
+    return all(type(other.values[at]) is int and SAME_BY_ITSELF.search(name_in_forward(other, at)) for at in changed)
 
 
 def _same_results(one: Run, other: Run) -> bool:

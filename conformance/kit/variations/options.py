@@ -13,11 +13,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.sample_calls import in_double, parameters_of, sample_call
+from conformance.kit.sample_calls import parameters_of, sample_call
 from conformance.kit.samples import Sample
 from conformance.kit.tensors import is_strided, same_values
 from conformance.kit.variations.axis import Pick
-from conformance.kit.variations.choices import name_in_forward, other_choices
+from conformance.kit.variations.choices import A_DIMENSION, name_in_forward, other_choices
 from conformance.kit.variations.constants import other_constants
 from conformance.kit.variations.meaning import keeps_pairs
 from conformance.kit.variations.sizes import factors
@@ -30,8 +30,8 @@ IN_PLACE_OF_NONE, DIMENSIONS, OF_DIMENSIONS = (0.7, 1), (0, 1), re.compile("dim|
 #: Names of a number that marks labels or places that are left out; in the sample it may mark none.
 MARKS = re.compile("ignore|^pad(?:ding)?_(?:idx|index|id)$")
 LABELS = (torch.int64, torch.int32)
-#: Dimensions counted from the end, in place of what is surely a dimension and no number of features.
-FROM_THE_END, A_DIMENSION = (-1, -2), re.compile("(?:dim|axis)[01]?")
+#: Dimensions counted from the end, in place of what is surely a dimension.
+FROM_THE_END = (-1, -2)
 #: What stands in for a number that keeps another from zero, and is too small to show where backward has it.
 LARGER, NEARBY, SMALL, KEEPS_FROM_ZERO = 0.01, 0.01 * (1 + 1e-6), 1e-3, re.compile(r"(?:^|_)eps(?:ilon)?(?:_|$)")
 OF_THE_DEFAULT = "instead of the default"
@@ -70,15 +70,7 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
             yield f"{LARGER:g} instead of {number:g}", LARGER
     elif type(value) is int and not sample.subject.gathers and value not in factors(sample, sizes):
         # Where it gathers, it may be the number of a rank.
-        numbers = NEXT.get(value, ()) + ((value + 2,) if value > 2 and value not in sizes else ())
-        name = name_in_forward(sample, at)
-        if value in NEXT and A_DIMENSION.fullmatch(name):
-            numbers += tuple(other for other in FROM_THE_END if other != value)
-        elif MARKS.search(name):
-            numbers = tuple(int(labels.reshape(-1)[0]) for labels in _labels(sample) if len(labels.unique()) > 1)
-        elif not OF_DIMENSIONS.search(name):
-            numbers = tuple(other for other in numbers if not _is_taken(sample, value, other))
-        yield from ((f"{other} instead of {value}", other) for other in numbers)
+        yield from ((f"{other} instead of {value}", other) for other in _whole_numbers(sample, at, sizes))
     elif value is None and not communicates:
         others = DIMENSIONS if OF_DIMENSIONS.search(name_in_forward(sample, at)) else IN_PLACE_OF_NONE
         yield from ((f"{other} instead of None", other) for other in others)
@@ -86,6 +78,18 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
         for words, changed in other_constants(value.detach(), sizes):
             if keeps_pairs(sample, _with(sample, {at: changed}), at):
                 yield words, changed
+
+
+def _whole_numbers(sample: SampleCall, at: int, sizes: set[int]) -> Iterator[int]:
+    """Yield what stands in for a whole number: what its name takes, or others, of which none becomes a label."""
+    value, name = sample.values[at], name_in_forward(sample, at)
+    if MARKS.search(name):
+        yield from (int(labels.reshape(-1)[0]) for labels in _labels(sample) if len(labels.unique()) > 1)
+        return
+    others = NEXT.get(value, ()) + ((value + 2,) if value > 2 and value not in sizes else ())
+    yield from (other for other in others if OF_DIMENSIONS.search(name) or not _is_taken(sample, value, other))
+    if value in NEXT and A_DIMENSION.search(name):
+        yield from (other for other in FROM_THE_END if other != value)
 
 
 def _labels(sample: SampleCall) -> list[torch.Tensor]:
@@ -104,7 +108,7 @@ def _is_added(sample: SampleCall, at: int) -> bool:
     if not KEEPS_FROM_ZERO.search(name_in_forward(sample, at)):
         return False
     try:
-        one, other = (_with(in_double(sample), {at: size}).run().tensors for size in (LARGER, NEARBY))
+        one, other = (_with(sample, {at: size}).run().tensors for size in (LARGER, NEARBY))
     except Exception:  # forward takes no other number
         return False
     return not all(map(same_values, one, other))

@@ -226,9 +226,8 @@ class Simulation:
             del self.collectives[name, number]  # only their work keeps them
         work = Work(self, call, lambda: collective.is_full, lambda: collective.deliver(rank, call))
         filled = filled_by(call.arguments)
-        work.filled = partial(
-            _alive, [weakref.ref(tensor) for tensor in filled]
-        )  # the call keeps them until they arrive
+        # Work keeps no tensor alive; the call does, until what it fills has arrived.
+        work.filled = partial(_alive, [weakref.ref(tensor) for tensor in filled])
         if self.at_once:
             work.filled = filled.copy
             self.scheduler.wait(call, work.is_ready)
