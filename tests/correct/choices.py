@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -34,6 +35,41 @@ class Reduced(Function):
         (x,) = ctx.saved_tensors
         right = 2 * grad * x
         return right / x.numel() if ctx.reduction == "mean" else right, None
+
+
+class RowLoss(Function):
+    """A loss of each row, which leaves it to PyTorch to know the names of reductions."""
+
+    inputs = of_shapes((3, 4), others=("mean",))
+
+    @staticmethod
+    def forward(ctx, x, reduction):
+        ctx.save_for_backward(x)
+        ctx.share = 1 / len(x) if reduction == "mean" else 1.0
+        rows = x.square().sum(1)
+        return F.l1_loss(rows, torch.zeros_like(rows), reduction=reduction)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * ctx.share * (grad[:, None] if grad.dim() else grad) * x, None
+
+
+class MeanOrSum(Function):
+    """A mean or a sum; any other word is taken for a sum in forward, and refused in backward."""
+
+    inputs = of_shapes((3, 4), others=("mean",))
+
+    @staticmethod
+    def forward(ctx, x, reduction):
+        ctx.save_for_backward(x)
+        ctx.reduction = reduction
+        return x.square().mean() if reduction == "mean" else x.square().sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x / {"mean": x.numel(), "sum": 1}[ctx.reduction], None
 
 
 class ReversedOnDemand(Function):

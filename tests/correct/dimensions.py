@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from tests.correct.function_forms import Combined
 from tests.samples import of_shapes
@@ -189,3 +190,22 @@ class PlacesOfExperts(Function):
     def backward(ctx, grad):
         (index,) = ctx.saved_tensors
         return grad.index_select(0, index.argsort()), None, None
+
+
+class RowsByTheirNorm(Function):
+    """Divides each row by its norm."""
+
+    inputs = of_shapes((3, 4, 5))
+
+    @staticmethod
+    def forward(ctx, x):
+        norms = x.norm(dim=-1, keepdim=True)
+        ctx.save_for_backward(x, norms)
+        return x / norms
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, norms = ctx.saved_tensors
+        along = ((grad * x).sum(-1) / norms.squeeze(-1) ** 3).unsqueeze(-1)
+        return grad / norms - along * x

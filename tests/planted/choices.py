@@ -7,6 +7,7 @@ from enum import Enum
 import torch
 from torch.autograd import Function
 
+from tests.correct import choices as right
 from tests.samples import of_shapes
 
 SPEC = "Function"
@@ -91,6 +92,19 @@ class MeanOfWordsWithoutItsCount(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return 2 * grad * x, None
+
+
+class OneLossForEachRow(right.RowLoss):
+    """Multiplies all rows by the first gradient, if the loss is not reduced: a word that its source never mentions.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.RowLoss.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.RowLoss.backward(ctx, grad.reshape(-1)[0])
 
 
 class ExactForAnApproximation(Function):

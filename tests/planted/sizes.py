@@ -207,6 +207,22 @@ class SqueezesTheBatch(Function):
         return grad.squeeze()[:, None] * x.cos()
 
 
+class SqueezesInside(dimensions.RowsByTheirNorm):
+    """Squeezes all dimensions of size one instead of the last: where there is one inside, rows are broadcast.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = dimensions.RowsByTheirNorm.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, norms = ctx.saved_tensors
+        along = ((grad * x).sum(-1) / norms.squeeze() ** 3).unsqueeze(-1)
+        return grad / norms - along * x
+
+
 class RoomForSoManyRows(_Sine):
     """Computes in a buffer of 64 rows, and fails for more.
 

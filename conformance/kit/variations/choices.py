@@ -1,12 +1,14 @@
 """Derive samples with another choice: a flag flipped, a string or enum member swapped.
 
-Strings are those that the subject's source compares with; they stand in for None too. A subject may refuse them, and
-need not have a derivative for them: a flag may ask for rounding with a gradient that is passed straight through.
+Strings are those that the subject's source compares with; they stand in for None too. Where forward takes ``"none"``
+for no reduction, the source may leave that word to PyTorch or to its last branch. A subject may refuse them, and need
+not have a derivative for them: a flag may ask for rounding with a gradient that is passed straight through.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from itertools import pairwise
@@ -42,6 +44,8 @@ A_DIMENSION = re.compile(r"^(?:dim|axis)[01]?$")
 #: A whole number of such a name may leave results the same, and gradients too: a size of parts, or a dimension that is
 #: counted from the end.
 SAME_BY_ITSELF = re.compile(rf"chunk|block|tile|{A_DIMENSION.pattern}")
+#: Names of an option that takes PyTorch's words for reductions, those of them that reduce, and the one that does not.
+REDUCTION, REDUCING, UNREDUCED = re.compile("reduc"), ("mean", "sum"), "none"
 #: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
@@ -188,8 +192,20 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
     if isinstance(value, str) or value is None:
         groups, called = mentioned_by(sample.subject.target).words, name_in_forward(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
+        if value in REDUCING and REDUCTION.search(called) and _is_unreduced(sample, at):
+            own.insert(0, UNREDUCED)
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
     return []
+
+
+def _is_unreduced(sample: SampleCall, at: int) -> bool:
+    """Whether forward takes the word for no reduction, and does not take it for one that reduces."""
+    values = tuple(UNREDUCED if place == at else value for place, value in enumerate(sample.values))
+    try:
+        one, other = (each.run().outputs for each in (sample, replace(sample, values=values)))
+    except Exception:  # forward takes no such word
+        return False
+    return [output.shape for output in one] != [output.shape for output in other]
 
 
 def name_in_forward(sample: SampleCall, at: int) -> str:

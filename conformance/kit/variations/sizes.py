@@ -39,6 +39,9 @@ SECOND = 0.75
 LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
 ONE_COLUMN = "one along the last dimension"
+ONE_INSIDE = "one along the second dimension"
+#: How many dimensions an input needs so that the one that becomes one is none of the others.
+DIMENSIONS_NEEDED = {ONE_COLUMN: 2, ONE_INSIDE: 3}
 SEVERAL_ROWS = "three along the first dimension instead of one"
 SEVERAL_COLUMNS = "three along the last dimension instead of one"
 #: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
@@ -47,6 +50,7 @@ GROWN = (LONGER, TALLER, SEVERAL_ROWS, SEVERAL_COLUMNS)
 NEW_SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
     ONE_COLUMN: (-1, lambda size: 1),
+    ONE_INSIDE: (1, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
     SEVERAL_ROWS: (0, lambda size: 3 if size == 1 else size),
     SEVERAL_COLUMNS: (-1, lambda size: 3 if size == 1 else size),
@@ -66,7 +70,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
         return None
     tensors: dict[int, torch.Tensor] = {at: sample.values[at] for at in sample.active}
     first = tensors[sample.active[0]]
-    if kind == ONE_COLUMN and first.dim() < 2:  # the last dimension is the first one
+    if first.dim() < DIMENSIONS_NEEDED.get(kind, 0):
         return None
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
