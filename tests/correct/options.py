@@ -62,3 +62,45 @@ class RoundedOrNot(_RowsPerhapsAveraged):
     @staticmethod
     def forward(ctx, x, hard, scale, mean):
         return _RowsPerhapsAveraged.reduced(ctx, x.round() if hard else x, scale, mean)
+
+
+class LargestOf(Function):
+    """The largest element along a dimension, or of all."""
+
+    inputs = of_shapes((3, 4), others=(1,))
+
+    @staticmethod
+    def forward(ctx, x, dim=None):
+        flat = x.reshape(-1) if dim is None else x
+        place = flat.argmax(0 if dim is None else dim, keepdim=True)
+        ctx.save_for_backward(place)
+        ctx.shape, ctx.dim = x.shape, dim
+        return flat.gather(0 if dim is None else dim, place).squeeze(0 if dim is None else dim)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (place,) = ctx.saved_tensors
+        if ctx.dim is None:
+            flat = grad.new_zeros(ctx.shape.numel())
+            return flat.scatter(0, place, grad.unsqueeze(0)).reshape(ctx.shape), None
+        return grad.new_zeros(ctx.shape).scatter(ctx.dim, place, grad.unsqueeze(ctx.dim)), None
+
+
+class PartsOfARow(Function):
+    """The softmax along a dimension; without one, forward refuses."""
+
+    inputs = of_shapes((3, 4), others=(1,))
+
+    @staticmethod
+    def forward(ctx, x, dim=None):
+        if dim is None:
+            raise ValueError("along which dimension?")
+        parts = x.softmax(dim)
+        ctx.save_for_backward(parts)
+        ctx.dim = dim
+        return parts
+
+    @staticmethod
+    def backward(ctx, grad):
+        (parts,) = ctx.saved_tensors
+        return parts * (grad - (grad * parts).sum(ctx.dim, keepdim=True)), None

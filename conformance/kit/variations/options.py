@@ -80,8 +80,11 @@ def _numbers(sample: SampleCall, at: int) -> Iterator[tuple[str, Any]]:
                 yield words, changed
 
 
-def _whole_numbers(sample: SampleCall, at: int, sizes: set[int]) -> Iterator[int]:
-    """Yield what stands in for a whole number: what its name takes, or others, of which none becomes a label."""
+def _whole_numbers(sample: SampleCall, at: int, sizes: set[int]) -> Iterator[int | None]:
+    """Yield what stands in for a whole number: what its name takes, or others, of which none becomes a label.
+
+    A dimension that may be left out becomes None: all of them.
+    """
     value, name = sample.values[at], name_in_forward(sample, at)
     if MARKS.search(name):
         yield from (int(labels.reshape(-1)[0]) for labels in _labels(sample) if len(labels.unique()) > 1)
@@ -90,6 +93,8 @@ def _whole_numbers(sample: SampleCall, at: int, sizes: set[int]) -> Iterator[int
     yield from (other for other in others if OF_DIMENSIONS.search(name) or not _is_taken(sample, value, other))
     if value in NEXT and A_DIMENSION.search(name):
         yield from (other for other in FROM_THE_END if other != value)
+        if any(one.name == name and one.default is None for one in parameters_of(sample.subject)):
+            yield None
 
 
 def _labels(sample: SampleCall) -> list[torch.Tensor]:
