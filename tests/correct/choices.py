@@ -72,6 +72,42 @@ class MeanOrSum(Function):
         return 2 * grad * x / {"mean": x.numel(), "sum": 1}[ctx.reduction], None
 
 
+class GeluByWord(Function):
+    """Leaves it to PyTorch to know how the error function is approximated."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x, approximate="none"):
+        ctx.save_for_backward(x)
+        ctx.approximate = approximate
+        return F.gelu(x, approximate=approximate)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.ops.aten.gelu_backward(grad, x, approximate=ctx.approximate), None
+
+
+class AnyWordIsExact(Function):
+    """Knows one approximation by its first letter, which is all that backward looks at; forward has no other."""
+
+    inputs = of_shapes((3, 4), others=("none",))
+
+    @staticmethod
+    def forward(ctx, x, approximate):
+        ctx.save_for_backward(x)
+        ctx.is_exact = approximate[0] == "n"
+        return F.gelu(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        if not ctx.is_exact:
+            raise ValueError("only the exact function has a gradient")
+        return torch.ops.aten.gelu_backward(grad, x), None
+
+
 class ReversedOnDemand(Function):
     """Reverses the gradient if a flag is set; the result is the same."""
 

@@ -107,6 +107,40 @@ class OneLossForEachRow(right.RowLoss):
         return right.RowLoss.backward(ctx, grad.reshape(-1)[0])
 
 
+class ExactForTanh(right.GeluByWord):
+    """Returns the exact gradient for an approximation too: a word that its source never mentions.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.GeluByWord.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.ops.aten.gelu_backward(grad, x), None
+
+
+class LargestLikeSums(Function):
+    """Takes numbers together by a word that PyTorch knows; hands every number its gradient, as only a sum does.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = of_shapes((4, 3), others=(torch.tensor([0, 1, 0, 1]), "sum"))
+
+    @staticmethod
+    def forward(ctx, x, index, reduce):
+        ctx.save_for_backward(index)
+        rows = index[:, None].expand_as(x)
+        return x.new_zeros(2, x.shape[1]).scatter_reduce(0, rows, x, reduce, include_self=False)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        return grad[index], None, None
+
+
 class ExactForAnApproximation(Function):
     """Returns the gradient of tanh for 'rough' as well, a string that is not in the sample.
 

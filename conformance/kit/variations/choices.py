@@ -1,8 +1,8 @@
 """Derive samples with another choice: a flag flipped, a string or enum member swapped.
 
-Strings are those that the subject's source compares with; they stand in for None too. Where forward takes ``"none"``
-for no reduction, the source may leave that word to PyTorch or to its last branch. A subject may refuse them, and need
-not have a derivative for them: a flag may ask for rounding with a gradient that is passed straight through.
+Strings are those that the subject's source compares with; they stand in for None too. Words of PyTorch's own options
+need not be in the source, for forward may leave them to PyTorch. A subject may refuse all of these, and need not have a
+derivative for them: a flag may ask for rounding with a gradient that is passed straight through.
 """
 
 from __future__ import annotations
@@ -44,8 +44,14 @@ A_DIMENSION = re.compile(r"^(?:dim|axis)[01]?$")
 #: A whole number of such a name may leave results the same, and gradients too: a size of parts, or a dimension that is
 #: counted from the end.
 SAME_BY_ITSELF = re.compile(rf"chunk|block|tile|{A_DIMENSION.pattern}")
-#: Names of an option that takes PyTorch's words for reductions, those of them that reduce, and the one that does not.
-REDUCTION, REDUCING, UNREDUCED = re.compile("reduc"), ("mean", "sum"), "none"
+#: Part of the name of an option that PyTorch has too, and its words there.
+PYTORCH_WORDS = {
+    "reduc": ("none", "mean", "sum", "prod", "amax", "amin"),
+    "approximate": ("none", "tanh"),
+    "padding_mode": ("zeros", "border", "reflection"),
+}
+#: The word with which results keep their shape, and one that no option has.
+UNREDUCED, NO_WORD = "none", "no such word"
 #: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
@@ -192,20 +198,24 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
     if isinstance(value, str) or value is None:
         groups, called = mentioned_by(sample.subject.target).words, name_in_forward(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
-        if value in REDUCING and REDUCTION.search(called) and _is_unreduced(sample, at):
-            own.insert(0, UNREDUCED)
+        known = [word for part, words in PYTORCH_WORDS.items() if part in called and value in words for word in words]
+        own = [*(word for word in known if word != value and _is_understood(sample, at, word)), *own]
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
     return []
 
 
-def _is_unreduced(sample: SampleCall, at: int) -> bool:
-    """Whether forward takes the word for no reduction, and does not take it for one that reduces."""
-    values = tuple(UNREDUCED if place == at else value for place, value in enumerate(sample.values))
-    try:
-        one, other = (each.run().outputs for each in (sample, replace(sample, values=values)))
-    except Exception:  # forward takes no such word
-        return False
-    return [output.shape for output in one] != [output.shape for output in other]
+def _is_understood(sample: SampleCall, at: int, word: str) -> bool:
+    """Whether forward takes a word, and knows it: it refuses others, or the word alters the shape of the results."""
+
+    def shapes(*changed: str) -> list[torch.Size] | None:
+        values = (*sample.values[:at], *changed, *sample.values[at + len(changed) :])
+        try:
+            return [output.shape for output in replace(sample, values=values).run().outputs]
+        except Exception:  # forward takes no such word
+            return None
+
+    found = shapes(word)
+    return found is not None and (shapes(NO_WORD) is None or (word == UNREDUCED and found != shapes()))
 
 
 def name_in_forward(sample: SampleCall, at: int) -> str:
