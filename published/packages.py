@@ -198,6 +198,8 @@ PACKAGES = (
     Package("cvxpylayers", "1.2.0", "cvxpylayers", needs=("scipy==1.17.1",)),
     Package("qpth", "0.0.18", "qpth"),
     Package("catalyst", "22.4", "catalyst"),
+    Package("normflows", "1.7.3", "normflows"),
+    Package("lightning-bolts", "0.7.0", "lightning_bolts"),
     *COLLECTIVES,
 )
 
