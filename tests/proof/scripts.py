@@ -26,7 +26,7 @@ from tests.proof.matrix import items_of, pool_for, result_of, settings_of
 from tests.proof.workers import Hasty
 
 #: The deadline of a test in a script (seconds): bugs that hang cost this much.
-TIMEOUT = 15.0
+TIMEOUT = 30.0
 SHOWN = 1
 WORKERS = 2
 
