@@ -133,6 +133,15 @@ def test_a_size_at_which_tensors_get_too_large_is_refused() -> None:
         sample.having({0: torch.ones(5000, dtype=DOUBLE)}).run()
 
 
+def test_so_is_one_at_which_a_result_gets_too_large() -> None:
+    (sample,) = every_sample(Subject(torch.diagflat, inputs=[(torch.ones(3, dtype=DOUBLE),)]), World())
+    assert sample.having({0: torch.ones(1000, dtype=DOUBLE)}).run().tensors[0].numel() == 1000**2
+    with pytest.raises(NotApplicable, match="a tensor of more than 16,777,216 elements"):
+        sample.having({0: torch.ones(5000, dtype=DOUBLE)}).run()
+    (shown,) = every_sample(Subject(lambda x: x.expand(len(x), -1), inputs=sample.subject.inputs), World())
+    assert shown.having({0: torch.ones(5000, dtype=DOUBLE)}).run().tensors[0].numel() == 5000**2  # in no memory
+
+
 def test_a_refused_call_keeps_nothing_that_it_made() -> None:
     made = []
 

@@ -23,7 +23,7 @@ LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 MOST_OPERATIONS, MOST_TIMES = 10_000, 20
 #: What takes fewer is no iteration.
 FEW_OPERATIONS = 30
-#: A derived call is taken as refused if it spreads tensors over more elements, and over so many times those of all its
+#: A derived call is taken as refused if it makes a tensor of more elements, and of so many times those of all its
 #: arguments: what is made of the result may take minutes. Arguments of few elements make none.
 MOST_MADE, MOST_TIMES_MADE, FEW_ELEMENTS = 2**24, 64, 2**9
 
@@ -104,20 +104,25 @@ class EndingMode(OperationMode):
         """Run an operation, unless it would spread its arguments over too many elements.
 
         Raises:
-            NotApplicable: it would.
+            NotApplicable: it would, or it makes so many in another way.
         """
         shapes = [one.shape for one in args if isinstance(one, torch.Tensor)]
-        if len(set(shapes)) > 1 and torch.Tag.pointwise in function.tags and _spread(shapes) > self._most_made:
-            raise NotApplicable(f"a tensor of more than {self._most_made:,} elements, with sizes that no sample has")
+        if len(set(shapes)) > 1 and torch.Tag.pointwise in function.tags:
+            self._expect_fewer(_spread(shapes))
         return super().__torch_dispatch__(function, types, args, kwargs)
 
     def look(self, function: Any, given: tuple[Any, Any], result: Any) -> None:
-        """Count an operation; one too many ends the test as not applicable."""
+        """Count an operation and what it made; too many end the test as not applicable."""
+        self._expect_fewer(max((_held(one) for one, _ in _stored(result)), default=0))
         self._left -= 1
         if self._left < 0:
             raise NotApplicable(
                 f"no end after {self._most:,} operations, with numbers or a precision that no sample has"
             )
+
+    def _expect_fewer(self, made: int) -> None:
+        if made > self._most_made:
+            raise NotApplicable(f"a tensor of more than {self._most_made:,} elements, with sizes that no sample has")
 
 
 class AllocationMode(OperationMode):
@@ -184,6 +189,11 @@ def _spread(shapes: Sequence[torch.Size]) -> int:
     except RuntimeError:  # the operation will say so
         return 0
     return 0 if together in shapes else together.numel()
+
+
+def _held(tensor: torch.Tensor) -> int:
+    """The number of elements for which a tensor has memory; an expanded one shows more."""
+    return tensor.untyped_storage().nbytes() // tensor.itemsize
 
 
 def _floating(tree: Any) -> list[torch.Tensor]:
