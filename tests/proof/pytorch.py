@@ -132,7 +132,8 @@ class Reason:
 
     def is_of(self, row: Row, found: str) -> bool:
         """Tell whether it explains what was found of an operator; ``NAME in DTYPE`` is for one dtype alone."""
-        return found == self.found and bool({row["operator"], row["implementation"]} & {*self.operators})
+        is_found = found == self.found or (self.found == "not judged" and found.startswith(self.found))
+        return is_found and bool({row["operator"], row["implementation"]} & {*self.operators})
 
 
 def reasons() -> list[Reason]:
