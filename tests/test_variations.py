@@ -21,7 +21,9 @@ from conformance.kit.sample_calls import every_sample
 from conformance.kit.search import GIVEN, halves, picks, rows, run_varied
 from conformance.kit.subject import Subject
 from conformance.kit.traits import is_definite
+from conformance.kit.variations.axes_of_meaning import resized_at, resizings
 from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, Pick, Variation
+from conformance.kit.variations.sizes import LONGER
 from conformance.kit.world import World
 from tests.correct import options
 
@@ -140,6 +142,18 @@ def test_so_is_one_at_which_a_result_gets_too_large() -> None:
         sample.having({0: torch.ones(5000, dtype=DOUBLE)}).run()
     (shown,) = every_sample(Subject(lambda x: x.expand(len(x), -1), inputs=sample.subject.inputs), World())
     assert shown.having({0: torch.ones(5000, dtype=DOUBLE)}).run().tensors[0].numel() == 5000**2  # in no memory
+
+
+def test_no_matrix_of_gigabytes_is_made() -> None:
+    """It would end a run for lack of memory."""
+    (sample,) = every_sample(Subject(torch.diagflat, inputs=[(torch.ones(3, 5, dtype=DOUBLE),)]), World())
+    (other,) = every_sample(Subject(torch.sin, inputs=[(torch.ones(3, 5, dtype=DOUBLE),)]), World())
+    both = ((0, 0), (0, 1))
+    assert resized_at(sample, both, 128) is None
+    assert resized_at(sample, both, 7)
+    assert resized_at(other, both, 128)
+    assert LONGER not in {pick.choice for pick in resizings(sample, World())}
+    assert LONGER in {pick.choice for pick in resizings(other, World())}
 
 
 def test_a_refused_call_keeps_nothing_that_it_made() -> None:

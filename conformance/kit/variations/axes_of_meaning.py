@@ -20,6 +20,7 @@ from conformance.kit.variations.axis import Pick
 from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.options import choice, number
 from conformance.kit.variations.sizes import (
+    LONGER,
     NEW_SIZES,
     Place,
     alike_in_size,
@@ -46,6 +47,8 @@ BEYOND_BLOCKS = (130, 300)
 WHOLE_BLOCKS = 128
 #: A sample of more elements than this would take long, and so many sizes are tried.
 MOST_RESIZED, SIZES_TRIED = 2**14, 20
+#: Of more elements no result is made that squares them, as a matrix with all of them on its diagonal does.
+MOST_SQUARED = 2**12
 #: So many sizes are tried with their multiples.
 MULTIPLES_TRIED = 6
 #: A block that is larger is not gone beyond: what pairs rows with rows would take gigabytes.
@@ -68,7 +71,7 @@ def resizings(sample: SampleCall, world: World) -> Iterator[Pick]:
     if not is_plain(sample):  # indices and masks follow, if they can mean the same
         yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
     for kind in NEW_SIZES:
-        if resized(sample, kind):
+        if resized(sample, kind) and not (kind == LONGER and _squares(sample)):
             yield Pick("size", "", kind, partial(resized, kind=kind))
     for places in alike_in_size(sample):
         made = partial(lengthened_in, places=places)
@@ -137,9 +140,17 @@ def resized_at(sample: SampleCall, group: tuple[Place, ...], new: int) -> Sample
     shapes = {at: list(sample.values[at].shape) for at in sample.active}
     for at, dim in group:
         shapes[at][dim] = new
-    if sum(map(math.prod, shapes.values())) > MOST_RESIZED:
+    elements = sum(map(math.prod, shapes.values()))
+    if elements > MOST_RESIZED or (elements > MOST_SQUARED and _squares(sample)):
         return None
     return meant(sample, sized({at: sample.values[at].detach() for at, _ in group}, group, new))
+
+
+def _squares(sample: SampleCall) -> bool:
+    """Whether the results have as many elements as pairs can be made of those of the inputs."""
+    given: int = sum(sample.values[at].numel() for at in sample.active)
+    made: int = sum(one.numel() for one in sample.run().tensors)
+    return made >= given**2 > 1
 
 
 def value(sample: SampleCall, world: World) -> Iterator[Pick]:
