@@ -21,11 +21,6 @@ def _pairs() -> Iterator[tuple[Any, ...]]:
     yield random((4, 3, 3), 1), random((5, 3), 2), target, random((5,), 3), *reference, -100, 0.5, True, False
 
 
-def _plain_pairs() -> Iterator[tuple[Any, ...]]:
-    target = torch.tensor([[0, 2, 4], [1, 1, -100], [3, 0, 2], [4, 2, 1]])
-    yield random((4, 3, 3), 1), random((5, 3), 2), target, random((5,), 3), -100, 0.5
-
-
 def _first(function: Any, *args: Any) -> Any:
     """The loss; what comes with it is for logs."""
     return function.apply(*args)[0]

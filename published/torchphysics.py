@@ -1,4 +1,4 @@
-"""TorchPhysics: a power of a ReLU, a linear layer of rows that are all equal, and a reversed gradient."""
+"""TorchPhysics: a power of a ReLU, and a linear layer of rows that are all equal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from conformance.kit.inputs import drawn
 from conformance.kit.subject import Subject
 from published.packages import bare, enter
 
-for part in ("deeponet",):
-    bare(enter("torchphysics"), f"torchphysics.models.{part}")
+bare(enter("torchphysics"), "torchphysics.models.deeponet")
 
 
 def _alike(function: Any, row: Any, weight: Any, bias: Any) -> Any:

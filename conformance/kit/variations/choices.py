@@ -50,7 +50,7 @@ PYTORCH_WORDS = {
     "approximate": ("none", "tanh"),
     "padding_mode": ("zeros", "border", "reflection"),
 }
-#: The word with which results keep their shape, and one that no option has.
+#: The word for no reduction, and one that no option has.
 UNREDUCED, NO_WORD = "none", "no such word"
 #: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
@@ -198,24 +198,30 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
     if isinstance(value, str) or value is None:
         groups, called = mentioned_by(sample.subject.target).words, name_in_forward(sample, at)
         own = [word for name, words in groups if value in words or name == called != "" for word in words]
-        known = [word for part, words in PYTORCH_WORDS.items() if part in called and value in words for word in words]
-        own = [*(word for word in known if word != value and _is_understood(sample, at, word)), *own]
+        own = [*_pytorch_words(sample, at, called), *own]
         return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
     return []
 
 
-def _is_understood(sample: SampleCall, at: int, word: str) -> bool:
-    """Whether forward takes a word, and knows it: it refuses others, or the word alters the shape of the results."""
+def _pytorch_words(sample: SampleCall, at: int, called: str) -> list[str]:
+    """List PyTorch's other words for an option, if forward knows them: it refuses others, or does not reduce."""
+    value = sample.values[at]
+    known = [word for part, words in PYTORCH_WORDS.items() if part in called and value in words for word in words]
+    if not known:
+        return []
 
-    def shapes(*changed: str) -> list[torch.Size] | None:
-        values = (*sample.values[:at], *changed, *sample.values[at + len(changed) :])
+    def shapes(word: str) -> list[torch.Size] | None:
+        values = (*sample.values[:at], word, *sample.values[at + 1 :])
         try:
             return [output.shape for output in replace(sample, values=values).run().outputs]
         except Exception:  # forward takes no such word
             return None
 
-    found = shapes(word)
-    return found is not None and (shapes(NO_WORD) is None or (word == UNREDUCED and found != shapes()))
+    found = {word: made for word in known if (made := shapes(word)) is not None}
+    refuses = shapes(NO_WORD) is None
+    return [
+        word for word in found if word != value and (refuses or (word == UNREDUCED and found[word] != found.get(value)))
+    ]
 
 
 def name_in_forward(sample: SampleCall, at: int) -> str:
